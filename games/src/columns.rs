@@ -1,0 +1,59 @@
+//! The values of a shard's keys while a table is built: f64, in the order of the keys.
+
+/// Values of the keys of one shard. Every column has one entry a key.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Columns {
+    /// One number a key, in the order of [`scalar_columns`](crate::StateSpace::scalar_columns).
+    pub scalars: Vec<Vec<f64>>,
+    /// One distribution a key, in the order of [`dist_columns`](crate::StateSpace::dist_columns).
+    pub dists: Vec<Dists>,
+}
+
+/// A distribution over 0, 1, 2, ... for every key, kept as the span from its first to its last non-zero entry.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Dists {
+    /// For key `i` the entries are `values[ends[i - 1]..ends[i]]` (from 0 for the first).
+    pub ends: Vec<u64>,
+    /// The index of the first entry of the span, one a key.
+    pub firsts: Vec<u8>,
+    /// The probabilities of all keys, one after the other.
+    pub values: Vec<f64>,
+}
+
+impl Dists {
+    /// No keys yet.
+    pub fn new() -> Self {
+        Self { ends: Vec::new(), firsts: Vec::new(), values: Vec::new() }
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Appends the distribution of the next key; zeros at both ends are left off.
+    pub fn push(&mut self, entries: &[f64]) {
+        let first = entries.iter().position(|&p| p != 0.0).unwrap_or(entries.len());
+        let last = entries.iter().rposition(|&p| p != 0.0).map_or(first, |i| i + 1);
+        self.values.extend_from_slice(&entries[first..last]);
+        self.ends.push(self.values.len() as u64);
+        self.firsts.push(u8::try_from(if first == last { 0 } else { first }).expect("a distribution starts below 256"));
+    }
+
+    /// The first index and the entries of key `i`.
+    pub fn get(&self, i: usize) -> (usize, &[f64]) {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
+        (usize::from(self.firsts[i]), &self.values[start..self.ends[i] as usize])
+    }
+}
+
+impl Default for Dists {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,318 @@
+//! The state space of a game, as the rest of Strata sees it.
+//!
+//! A table stores one value per *key*: in 2048 the afterstate (after the move, before the new tile), in bearoff the position of the
+//! player about to roll. From a key, chance leads to *states* where a player chooses, and every choice leads to a key of a later
+//! layer (in 2048 of the same layer: an afterstate has the age of the state it came from), until no choice is left:
+//!
+//! ```text
+//!     key ──chance──▶ state ──choice, reward──▶ key ──chance──▶ ...
+//!     value(key) = Σ chance × best over choices (reward + value(key'))
+//! ```
+//!
+//! Everything here is a pure function of the table's name, so any process can compute the whole plan without asking anyone.
+
+use crate::columns::Columns;
+use crate::keys::{Bitmap, Keys};
+use crate::name::TableName;
+use std::fmt;
+use std::ops::Range;
+
+/// The positions of one age (2048) or pip count (bearoff). Play only goes from a layer to others in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Layer(pub u32);
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A position or a state, packed by its game. Only the game that made it can read it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Position(pub u128);
+
+/// Where a key lives: its layer, and its rank in the layer's dense universe `0..LayerInfo::universe`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Key {
+    /// The layer.
+    pub layer: Layer,
+    /// The rank in the layer's universe.
+    pub rank: u64,
+}
+
+/// One layer of the plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LayerInfo {
+    /// Its name.
+    pub layer: Layer,
+    /// Number of ranks.
+    pub universe: u64,
+    /// Number of keys, where theory knows it before anything is built.
+    pub keys: Option<u64>,
+    /// The runs of ranks that are its shards: they cover `0..universe` without gaps, in order.
+    pub shards: Vec<Range<u64>>,
+    /// Number of blocks (parts of the layer that share a signature) in each shard.
+    pub blocks: Vec<u64>,
+}
+
+/// Which way a stage works.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Pass {
+    /// Enumerates what is reachable, along play.
+    Forward,
+    /// Computes values, against play.
+    Backward,
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+        })
+    }
+}
+
+/// A step of the plan: one pass over a run of layers, in `parts` tasks that do not depend on each other. When all of them are
+/// committed the coordinator stitches the stage, and only then the stages after it may start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stage {
+    /// Which way.
+    pub pass: Pass,
+    /// Indices into [`StateSpace::layers`].
+    pub layers: Range<usize>,
+    /// Number of tasks.
+    pub parts: u32,
+    /// Indices of the stages that must be stitched before this one can start.
+    pub after: Vec<u32>,
+}
+
+/// Names a task of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TaskId {
+    /// Index into [`StateSpace::stages`].
+    pub stage: u32,
+    /// Which of the stage's tasks.
+    pub part: u32,
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.stage, self.part)
+    }
+}
+
+/// What an artifact (a file that a task writes) holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ArtifactKind {
+    /// The keys of a shard, from the forward pass.
+    Index,
+    /// The values of a shard in f64, for the tasks that still need them.
+    Work,
+    /// The finished shard: keys and packed values.
+    Shard,
+}
+
+/// Names an artifact.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ArtifactId {
+    /// What it holds.
+    pub kind: ArtifactKind,
+    /// Of which layer.
+    pub layer: Layer,
+    /// Of which shard of that layer.
+    pub shard: u32,
+}
+
+/// What the coordinator has to know of a task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskPlan {
+    /// What it reads.
+    pub inputs: Vec<ArtifactId>,
+    /// What it writes.
+    pub outputs: Vec<ArtifactId>,
+    /// Estimate of its work, in positions of the universe.
+    pub cost: u64,
+    /// Upper bound of the memory it needs, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// What the forward pass counted in a shard of a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Positions with the player to act, terminal ones included.
+    pub states: u64,
+    /// Positions after the move, before chance. 0 in a game that stores states.
+    pub afterstates: u64,
+    /// States without a legal move.
+    pub terminal: u64,
+}
+
+/// Why a kernel stopped before its task was finished.
+#[derive(thiserror::Error, Debug)]
+pub enum TaskError {
+    /// The task was cancelled, or its lease is lost.
+    #[error("stopped before the task was finished")]
+    Stopped,
+    /// Reading an input or writing an output failed.
+    #[error(transparent)]
+    Io(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What a kernel reads and writes. The worker implements it over files, tests over a map.
+pub trait TaskIo: Sync {
+    /// The keys of an input of kind [`ArtifactKind::Index`], as bits over the shard's run of ranks (bit 0 is the first of the run).
+    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
+    /// The values of an input of kind [`ArtifactKind::Work`], in the order of its keys.
+    fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError>;
+    /// Writes an output of kind [`ArtifactKind::Index`].
+    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
+    /// Writes an output of kind [`ArtifactKind::Work`].
+    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError>;
+    /// Writes an output of kind [`ArtifactKind::Shard`]: the values are packed, the keys written beside them.
+    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: &Columns) -> Result<(), TaskError>;
+    /// Records what was counted. Called by one pass of the game, once for every shard of every layer.
+    fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError>;
+    /// Records a number about the whole table, such as `value`.
+    fn put_fact(&self, name: &str, value: f64);
+    /// Reports progress: so many more positions, now in this layer. Fails with [`TaskError::Stopped`] when the task should stop;
+    /// a kernel calls it at least once a layer and every few million positions.
+    fn progress(&self, layer: Layer, positions: u64) -> Result<(), TaskError>;
+}
+
+/// Something went wrong while a table was read; the reader's own error says what and where.
+pub type ReadError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where the values of a key are found: its shard, and its number among the shard's keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// The layer.
+    pub layer: Layer,
+    /// The shard.
+    pub shard: u32,
+    /// Number of the key in the shard, from 0.
+    pub ordinal: u64,
+}
+
+/// A finished table, as probing reads it.
+pub trait TableReader: Sync {
+    /// Finds a key; `None` when the table does not hold it.
+    fn find(&self, key: Key) -> Result<Option<Slot>, ReadError>;
+    /// Value of a scalar column (numbered as in [`StateSpace::scalar_columns`]) and the bound on its error.
+    fn scalar(&self, slot: Slot, column: usize) -> Result<Bounded, ReadError>;
+    /// Value of a distribution column (numbered as in [`StateSpace::dist_columns`]): its first index and its entries.
+    fn dist(&self, slot: Slot, column: usize) -> Result<(usize, Vec<f64>), ReadError>;
+}
+
+/// A value, and how far it can be from the exact one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bounded {
+    /// The value.
+    pub value: f64,
+    /// The bound on its absolute error.
+    pub error: f64,
+}
+
+/// One thing that chance may do from a key.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Its probability; those of a key sum to one.
+    pub chance: f64,
+    /// What people call it: `2 at row 1 column 3`, `64`.
+    pub label: String,
+    /// Where the player chooses next.
+    pub state: Position,
+}
+
+/// One choice of the player.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    /// What people call it: `left`, `6/off 4/off`.
+    pub label: String,
+    /// What the player gets at once. In bearoff every choice costs one roll.
+    pub reward: f64,
+    /// Where it leads; `None` when the game ends, or nothing after it counts.
+    pub key: Option<Key>,
+    /// The position it leads to, canonical.
+    pub position: Position,
+}
+
+/// Whether the player wants much or little.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aim {
+    /// The largest value is best.
+    Most,
+    /// The smallest value is best.
+    Least,
+}
+
+/// Why text is no position of the game.
+#[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
+#[error("{0}")]
+pub struct PositionError(pub String);
+
+/// Whether a position can occur in the game that the table solves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// It can, and the table answers for it.
+    Inside,
+    /// It may, but the table ends before it; the sentence says where.
+    Outside(String),
+    /// No play leads to it; the sentence says why.
+    Impossible(String),
+}
+
+/// A game's state space.
+///
+/// Laws, proved for every game by [`crate::conformance`]:
+/// * layers strictly increase in the order of [`layers`](Self::layers), and keys of later stages never depend on earlier ones;
+/// * `rank` of `unrank` is the identity on reachable ranks, and `unrank` of `rank` is [`canonical`](Self::canonical);
+/// * `canonical` is idempotent and keeps rank and value;
+/// * the chances of a key's outcomes are positive and sum to one;
+/// * `parse` of `format` is the identity;
+/// * every input of a task is an output of exactly one task, of a stage that is named in `after`, directly or not;
+/// * the kernels give the values that the recursion at the head of this module gives.
+pub trait StateSpace: Send + Sync {
+    /// The name of the table.
+    fn name(&self) -> &TableName;
+    /// The layers, in the order of the forward pass.
+    fn layers(&self) -> &[LayerInfo];
+    /// The plan.
+    fn stages(&self) -> &[Stage];
+    /// One task of the plan. Panics when there is no such task.
+    fn task(&self, task: TaskId) -> TaskPlan;
+    /// Names of the scalar columns stored for every key; column 0 is the one that play optimises.
+    fn scalar_columns(&self) -> &'static [&'static str];
+    /// Names of the distribution columns stored for every key.
+    fn dist_columns(&self) -> &'static [&'static str];
+    /// Which way column 0 is optimised.
+    fn aim(&self) -> Aim;
+    /// Runs one task, on the threads of the rayon pool it is called in.
+    fn run(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError>;
+
+    /// The key's place; `None` when it cannot be a key of this table.
+    fn rank(&self, position: Position) -> Option<Key>;
+    /// The canonical position at a place, reachable or not; `None` past the universe.
+    fn unrank(&self, key: Key) -> Option<Position>;
+    /// The one position that stands for all symmetric ones.
+    fn canonical(&self, position: Position) -> Position;
+    /// What chance can do from a key. Empty when the game is over there.
+    fn outcomes(&self, key: Position) -> Vec<Outcome>;
+    /// What the player can do in a state. Empty when the state is terminal; its value is then [`terminal_value`](Self::terminal_value).
+    fn choices(&self, state: Position) -> Vec<Choice>;
+    /// The value of a state without choices.
+    fn terminal_value(&self, state: Position) -> f64;
+    /// The value of a choice whose `key` is `None`, beyond its reward; 0 but in test modes.
+    fn beyond_value(&self, position: Position) -> f64;
+    /// The starts of the game with their probabilities: states (2048), or keys whose value is the table's headline (bearoff).
+    fn starts(&self) -> Vec<Outcome>;
+    /// Whether starts are states (the player chooses next) or keys (chance moves next).
+    fn starts_are_states(&self) -> bool;
+
+    /// Reads a position written by a person: a state in 2048, a key in bearoff.
+    fn parse(&self, text: &str) -> Result<Position, PositionError>;
+    /// Writes a position so that `parse` reads it again.
+    fn format(&self, position: Position) -> String;
+    /// Whether a parsed position can occur.
+    fn standing(&self, position: Position, table: &dyn TableReader) -> Result<Standing, ReadError>;
+}
