@@ -237,6 +237,45 @@ pub struct Choice {
     pub position: Position,
 }
 
+/// What can follow from keys, without names: the form in which verification reads the rules, millions of keys a second. Filled by
+/// [`StateSpace::expand`], which appends; whoever calls it clears it and so keeps the memory.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Expansion {
+    /// One entry for every outcome, in the order of [`StateSpace::outcomes`].
+    pub branches: Vec<Branch>,
+    /// The choices of all branches, one branch after the other, in the order of [`StateSpace::choices`]. A choice that an earlier
+    /// one of the same branch equals may be left out.
+    pub leaves: Vec<Leaf>,
+}
+
+/// One thing that chance may do: an [`Outcome`] without its name.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Branch {
+    /// Its probability.
+    pub chance: f64,
+    /// End of its choices in [`Expansion::leaves`]; they start where those of the branch before it end.
+    pub end: usize,
+    /// Its value when it has no choices, otherwise 0.
+    pub terminal: f64,
+}
+
+/// One choice: a [`Choice`] without its name.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Leaf {
+    /// Its reward; with [`StateSpace::beyond_value`] added when there is no key.
+    pub gain: f64,
+    /// Where it leads: the value of this key is still to be added.
+    pub key: Option<Key>,
+}
+
+impl Expansion {
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.branches.clear();
+        self.leaves.clear();
+    }
+}
+
 /// Whether the player wants much or little.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
@@ -304,6 +343,20 @@ pub trait StateSpace: Send + Sync {
     fn terminal_value(&self, state: Position) -> f64;
     /// The value of a choice whose `key` is `None`, beyond its reward; 0 but in test modes.
     fn beyond_value(&self, position: Position) -> f64;
+    /// Appends all that can follow from a key. Says the same as [`outcomes`](Self::outcomes) and [`choices`](Self::choices), from
+    /// which it is made here; a game whose tables have millions of keys has its own, without an allocation a call.
+    fn expand(&self, key: Position, into: &mut Expansion) {
+        for outcome in self.outcomes(key) {
+            let first = into.leaves.len();
+            into.leaves.extend(self.choices(outcome.state).into_iter().map(|choice| match choice.key {
+                Some(key) => Leaf { gain: choice.reward, key: Some(key) },
+                None => Leaf { gain: choice.reward + self.beyond_value(choice.position), key: None },
+            }));
+            let end = into.leaves.len();
+            let terminal = if end == first { self.terminal_value(outcome.state) } else { 0.0 };
+            into.branches.push(Branch { chance: outcome.chance, end, terminal });
+        }
+    }
     /// The starts of the game with their probabilities: states (2048), or keys whose value is the table's headline (bearoff).
     fn starts(&self) -> Vec<Outcome>;
     /// Whether starts are states (the player chooses next) or keys (chance moves next).
