@@ -1,0 +1,1 @@
+//! Index sets: which ranks of a run are keys.
