@@ -4,6 +4,7 @@
 
 mod columns;
 mod keys;
+pub mod memory;
 mod name;
 mod space;
 

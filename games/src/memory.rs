@@ -1,0 +1,381 @@
+//! Runs a whole plan in memory: for tests of kernels, and for the self-measurement of a prediction.
+//!
+//! [`MemoryIo`] hands a kernel its inputs from a map and keeps what it writes, as the worker does with files, and is strict about
+//! the plan: reading an artifact that the task does not declare, or writing anything but exactly the declared outputs, is an
+//! error. Artifacts that no later task reads are dropped, so the peak is close to what a build on one machine holds on disk at a time.
+//! The finished [`MemoryTable`] answers like a published table, except that its values are the working f64: their error bound is 0.
+
+use crate::columns::Columns;
+use crate::keys::{Bitmap, Keys};
+use crate::space::*;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Runs every stage of the plan in order, one task after the other, on the rayon pool it is called in.
+pub fn run_all(space: &dyn StateSpace) -> Result<MemoryTable, TaskError> {
+    let mut io = MemoryIo::new(space);
+    while io.step()?.is_some() {}
+    io.finish()
+}
+
+/// A kernel broke the plan, or its output is no table. The sentence says how.
+#[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
+#[error("{0}")]
+pub struct PlanError(pub String);
+
+fn broken<T>(what: String) -> Result<T, TaskError> {
+    Err(TaskError::Io(Box::new(PlanError(what))))
+}
+
+#[derive(Debug)]
+enum Artifact {
+    Index(Bitmap),
+    Work(Columns),
+    Shard(MemoryShard),
+}
+
+#[derive(Default)]
+struct Written {
+    artifacts: BTreeMap<ArtifactId, Artifact>,
+    counts: BTreeMap<(Layer, u32), Counts>,
+    facts: BTreeMap<String, f64>,
+}
+
+/// A build in memory: what was written so far, and the task that is running.
+///
+/// [`step`](Self::step) runs the next task; a prediction stops after a few, or sets [`until`](Self::until).
+pub struct MemoryIo<'a> {
+    space: &'a dyn StateSpace,
+    next: TaskId,
+    plan: TaskPlan,
+    /// The last stage that reads an artifact.
+    last_use: BTreeMap<ArtifactId, u32>,
+    /// From stages that are done.
+    kept: BTreeMap<ArtifactId, Artifact>,
+    counts: BTreeMap<(Layer, u32), Counts>,
+    facts: BTreeMap<String, f64>,
+    /// From the tasks of the stage that is running: no task reads what another of its stage wrote.
+    stage: BTreeMap<ArtifactId, Artifact>,
+    /// From the task that is running.
+    written: Mutex<Written>,
+    positions: AtomicU64,
+    deadline: Option<Instant>,
+}
+
+impl<'a> MemoryIo<'a> {
+    /// Nothing is done yet.
+    pub fn new(space: &'a dyn StateSpace) -> Self {
+        let mut last_use = BTreeMap::new();
+        for (stage, info) in (0..).zip(space.stages()) {
+            for part in 0..info.parts {
+                last_use.extend(space.task(TaskId { stage, part }).inputs.into_iter().map(|input| (input, stage)));
+            }
+        }
+        Self {
+            space,
+            next: TaskId { stage: 0, part: 0 },
+            plan: TaskPlan { inputs: Vec::new(), outputs: Vec::new(), cost: 0, memory_bytes: 0 },
+            last_use,
+            kept: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            stage: BTreeMap::new(),
+            written: Mutex::default(),
+            positions: AtomicU64::new(0),
+            deadline: None,
+        }
+    }
+
+    /// From this moment on kernels are told to stop, and `step` fails with [`TaskError::Stopped`].
+    pub fn until(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Positions that the kernels reported so far.
+    pub fn positions(&self) -> u64 {
+        self.positions.load(Ordering::Relaxed)
+    }
+
+    /// The task that `step` runs next; `None` when the plan is done.
+    pub fn next_task(&self) -> Option<TaskId> {
+        ((self.next.stage as usize) < self.space.stages().len()).then_some(self.next)
+    }
+
+    /// Runs the next task of the plan and says which it was; `None` when all are done.
+    pub fn step(&mut self) -> Result<Option<TaskId>, TaskError> {
+        let Some(task) = self.next_task() else { return Ok(None) };
+        let stage = &self.space.stages()[task.stage as usize];
+        self.plan = self.space.task(task);
+        for input in &self.plan.inputs {
+            if !self.kept.contains_key(input) {
+                return broken(format!("task {task} needs {input:?}, which no earlier stage wrote"));
+            }
+        }
+        *self.written() = Written::default();
+        self.space.run(task, self)?;
+        let written = std::mem::take(&mut *self.written());
+        for output in &self.plan.outputs {
+            if !written.artifacts.contains_key(output) {
+                return broken(format!("task {task} did not write {output:?}, which its plan declares"));
+            }
+        }
+        for (slot, counts) in written.counts {
+            if self.counts.insert(slot, counts).is_some() {
+                return broken(format!("task {task} counts layer {} shard {} a second time", slot.0, slot.1));
+            }
+        }
+        self.facts.extend(written.facts);
+        self.stage.extend(written.artifacts);
+        self.next = TaskId { stage: task.stage, part: task.part + 1 };
+        if self.next.part >= stage.parts {
+            self.next = TaskId { stage: task.stage + 1, part: 0 };
+            let last_use = &self.last_use;
+            self.kept.append(&mut self.stage);
+            self.kept.retain(|id, _| id.kind == ArtifactKind::Shard || last_use.get(id).is_some_and(|&last| last > task.stage));
+        }
+        Ok(Some(task))
+    }
+
+    /// The table, when every task is done and every shard of every layer was written and counted.
+    pub fn finish(self) -> Result<MemoryTable, TaskError> {
+        if let Some(task) = self.next_task() {
+            return broken(format!("task {task} has not run yet"));
+        }
+        let Self { space, mut kept, counts, facts, .. } = self;
+        let mut layers = BTreeMap::new();
+        for info in space.layers() {
+            let mut shards = Vec::new();
+            for shard in (0..).zip(&info.shards).map(|(shard, _)| shard) {
+                let id = ArtifactId { kind: ArtifactKind::Shard, layer: info.layer, shard };
+                match kept.remove(&id) {
+                    Some(Artifact::Shard(shard)) => shards.push(shard),
+                    _ => return broken(format!("no task wrote {id:?}")),
+                }
+                if !counts.contains_key(&(info.layer, shard)) {
+                    return broken(format!("no task counted layer {} shard {shard}", info.layer));
+                }
+            }
+            layers.insert(info.layer, shards);
+        }
+        Ok(MemoryTable { layers, counts, facts })
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn input(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<&Artifact, TaskError> {
+        let id = ArtifactId { kind, layer, shard };
+        match self.kept.get(&id) {
+            Some(artifact) if self.plan.inputs.contains(&id) => Ok(artifact),
+            _ => broken(format!("task {} reads {id:?}, which its plan does not declare", self.next)),
+        }
+    }
+
+    fn output(&self, kind: ArtifactKind, layer: Layer, shard: u32, artifact: Artifact) -> Result<(), TaskError> {
+        let id = ArtifactId { kind, layer, shard };
+        if !self.plan.outputs.contains(&id) {
+            return broken(format!("task {} writes {id:?}, which its plan does not declare", self.next));
+        }
+        match self.written().artifacts.insert(id, artifact) {
+            None => Ok(()),
+            Some(_) => broken(format!("task {} writes {id:?} twice", self.next)),
+        }
+    }
+
+    fn run_of(&self, layer: Layer, shard: u32) -> Result<Range<u64>, TaskError> {
+        let info = self.space.layers().iter().find(|info| info.layer == layer);
+        match info.and_then(|info| info.shards.get(shard as usize)) {
+            Some(run) => Ok(run.clone()),
+            None => broken(format!("there is no layer {layer} shard {shard}")),
+        }
+    }
+}
+
+fn ascending(keys: Keys<'_>, run: &Range<u64>) -> Result<Vec<u64>, TaskError> {
+    let ranks: Vec<u64> = match keys {
+        Keys::Bits(bits) if bits.len() == run.end - run.start => bits.iter().collect(),
+        Keys::Bits(bits) => return broken(format!("a bitmap of {} bits for the run of ranks {run:?}", bits.len())),
+        Keys::Sorted(ranks) => ranks.to_vec(),
+    };
+    if let Some(pair) = ranks.windows(2).find(|pair| pair[0] >= pair[1]) {
+        return broken(format!("keys {} and {} are not in ascending order", pair[0], pair[1]));
+    }
+    match ranks.last() {
+        Some(&last) if last >= run.end - run.start => broken(format!("key {last} is past the end of the run of ranks {run:?}")),
+        _ => Ok(ranks),
+    }
+}
+
+fn one_value_a_key(columns: &Columns, keys: usize, task: TaskId) -> Result<(), TaskError> {
+    let lengths = columns.scalars.iter().map(Vec::len).chain(columns.dists.iter().map(|dists| dists.len()));
+    match lengths.into_iter().find(|&length| length != keys) {
+        Some(length) => broken(format!("task {task} writes a column of {length} values for {keys} keys")),
+        None => Ok(()),
+    }
+}
+
+impl TaskIo for MemoryIo<'_> {
+    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+        match self.input(ArtifactKind::Index, layer, shard)? {
+            Artifact::Index(bits) => Ok(bits.clone()),
+            other => broken(format!("an index is kept as {other:?}")),
+        }
+    }
+
+    fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError> {
+        match self.input(ArtifactKind::Work, layer, shard)? {
+            Artifact::Work(columns) => Ok(columns.clone()),
+            other => broken(format!("working values are kept as {other:?}")),
+        }
+    }
+
+    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
+        let run = self.run_of(layer, shard)?;
+        let mut bits = Bitmap::new(run.end - run.start);
+        ascending(keys, &run)?.into_iter().for_each(|rank| bits.insert(rank));
+        self.output(ArtifactKind::Index, layer, shard, Artifact::Index(bits))
+    }
+
+    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError> {
+        self.output(ArtifactKind::Work, layer, shard, Artifact::Work(columns.clone()))
+    }
+
+    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: &Columns) -> Result<(), TaskError> {
+        let run = self.run_of(layer, shard)?;
+        let keys = ascending(keys, &run)?;
+        one_value_a_key(columns, keys.len(), self.next)?;
+        let (scalars, dists) = (self.space.scalar_columns().len(), self.space.dist_columns().len());
+        if columns.scalars.len() != scalars || columns.dists.len() != dists {
+            return broken(format!("layer {layer} shard {shard} must have {scalars} scalar and {dists} distribution columns"));
+        }
+        let artifact = Artifact::Shard(MemoryShard { run, keys, columns: columns.clone() });
+        self.output(ArtifactKind::Shard, layer, shard, artifact)
+    }
+
+    fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError> {
+        self.run_of(layer, shard)?;
+        match self.written().counts.insert((layer, shard), counts) {
+            None => Ok(()),
+            Some(_) => broken(format!("task {} counts layer {layer} shard {shard} twice", self.next)),
+        }
+    }
+
+    fn put_fact(&self, name: &str, value: f64) {
+        self.written().facts.insert(name.to_owned(), value);
+    }
+
+    fn progress(&self, _layer: Layer, positions: u64) -> Result<(), TaskError> {
+        self.positions.fetch_add(positions, Ordering::Relaxed);
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(TaskError::Stopped),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One finished shard.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MemoryShard {
+    /// The ranks it covers.
+    pub run: Range<u64>,
+    /// Its keys, ascending, relative to the first rank of the run.
+    pub keys: Vec<u64>,
+    /// Their values.
+    pub columns: Columns,
+}
+
+/// A finished table in memory. Its values are exact, so every error bound is 0.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MemoryTable {
+    layers: BTreeMap<Layer, Vec<MemoryShard>>,
+    counts: BTreeMap<(Layer, u32), Counts>,
+    facts: BTreeMap<String, f64>,
+}
+
+impl MemoryTable {
+    /// The shards of a layer; empty when there is no such layer.
+    pub fn shards(&self, layer: Layer) -> &[MemoryShard] {
+        self.layers.get(&layer).map_or(&[], Vec::as_slice)
+    }
+
+    /// What was counted in a layer, its shards together.
+    pub fn counts(&self, layer: Layer) -> Counts {
+        self.sum(self.counts.range((layer, 0)..=(layer, u32::MAX)).map(|(_, counts)| counts))
+    }
+
+    /// What was counted in the whole table.
+    pub fn totals(&self) -> Counts {
+        self.sum(self.counts.values())
+    }
+
+    /// The facts that the kernels recorded, such as `value`.
+    pub fn facts(&self) -> &BTreeMap<String, f64> {
+        &self.facts
+    }
+
+    /// Every key of the table with its slot, layer by layer, ascending.
+    pub fn keys(&self) -> impl Iterator<Item = (Key, Slot)> + '_ {
+        self.layers.iter().flat_map(|(&layer, shards)| {
+            (0..).zip(shards).flat_map(move |(shard, content)| {
+                let first = content.run.start;
+                (0..)
+                    .zip(&content.keys)
+                    .map(move |(ordinal, &key)| (Key { layer, rank: first + key }, Slot { layer, shard, ordinal }))
+            })
+        })
+    }
+
+    /// Value of a scalar column for a key; `None` when the table does not hold it.
+    pub fn value(&self, key: Key, column: usize) -> Option<f64> {
+        let slot = self.slot(key)?;
+        self.columns(slot)?.scalars.get(column)?.get(usize::try_from(slot.ordinal).ok()?).copied()
+    }
+
+    fn sum<'c>(&self, counts: impl Iterator<Item = &'c Counts>) -> Counts {
+        counts.fold(Counts::default(), |sum, counts| Counts {
+            states: sum.states + counts.states,
+            afterstates: sum.afterstates + counts.afterstates,
+            terminal: sum.terminal + counts.terminal,
+        })
+    }
+
+    fn slot(&self, key: Key) -> Option<Slot> {
+        let shards = self.shards(key.layer);
+        let number = shards.partition_point(|shard| shard.run.end <= key.rank);
+        let shard = shards.get(number)?;
+        let ordinal = shard.keys.binary_search(&key.rank.checked_sub(shard.run.start)?).ok()?;
+        Some(Slot { layer: key.layer, shard: u32::try_from(number).ok()?, ordinal: ordinal as u64 })
+    }
+
+    fn columns(&self, slot: Slot) -> Option<&Columns> {
+        Some(&self.shards(slot.layer).get(slot.shard as usize)?.columns)
+    }
+}
+
+fn absent(slot: Slot) -> ReadError {
+    Box::new(PlanError(format!("the table has no {slot:?}")))
+}
+
+impl TableReader for MemoryTable {
+    fn find(&self, key: Key) -> Result<Option<Slot>, ReadError> {
+        Ok(self.slot(key))
+    }
+
+    fn scalar(&self, slot: Slot, column: usize) -> Result<Bounded, ReadError> {
+        let values = self.columns(slot).and_then(|columns| columns.scalars.get(column));
+        let value = values.and_then(|values| values.get(usize::try_from(slot.ordinal).ok()?));
+        value.map(|&value| Bounded { value, error: 0.0 }).ok_or_else(|| absent(slot))
+    }
+
+    fn dist(&self, slot: Slot, column: usize) -> Result<(usize, Vec<f64>), ReadError> {
+        let dists = self.columns(slot).and_then(|columns| columns.dists.get(column)).ok_or_else(|| absent(slot))?;
+        let ordinal = usize::try_from(slot.ordinal).ok().filter(|&i| i < dists.len()).ok_or_else(|| absent(slot))?;
+        let (first, entries) = dists.get(ordinal);
+        Ok((first, entries.to_vec()))
+    }
+}
