@@ -1,3 +1,43 @@
 //! Index sets, shard files, manifests, checksums and stores of Strata's tables.
+//!
+//! A table is a directory of immutable *shard files*, each named by its content, and a *manifest* `table.json`, written last, that
+//! names them all. Nothing is judged by whether it exists: a file is what its hash says, and every byte that an answer depends on is
+//! under a checksum that is looked at before the answer is given.
+//!
+//! * [`TableDir`] is the directory while a table is built: atomic records, a lock, and [`write_shard`];
+//! * [`ShardFile`] reads one shard file in place, from a memory map;
+//! * [`IndexSet`] is the set of keys in it;
+//! * [`Manifest`] and [`publish`] make a table of it, [`Table`] answers from it, [`verify_files`] says what is damaged.
+//!
+//! The bytes are described in docs/FORMAT.md.
 
-pub mod index;
+mod column;
+mod digest;
+mod dir;
+mod error;
+mod index;
+mod json;
+mod layout;
+mod lock;
+mod manifest;
+mod map;
+mod pack;
+mod record;
+mod shard;
+mod sweep;
+mod table;
+mod verify;
+mod writer;
+
+pub use digest::{Digest, DigestError, hash_file};
+pub use dir::{PutOutcome, TableDir};
+pub use error::{Corruption, Section, ShardError, StoreError};
+pub use index::*;
+pub use json::canonical_json;
+pub use lock::DirLock;
+pub use manifest::{FORMAT, Manifest, ManifestError, ManifestLayer, ManifestShard, publish};
+pub use record::{FileKind, FileRecord, artifact_path};
+pub use shard::{Bounded, ShardFile, ShardHeader};
+pub use table::{Table, TableError};
+pub use verify::{FileLevel, Problem, Report, check_file, verify_files};
+pub use writer::{ColumnRef, ShardSpec, write_shard};
