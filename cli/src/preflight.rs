@@ -1,0 +1,170 @@
+//! What is looked at before a build starts: the directory, the disk, the memory. Nothing is written until all of it is in order.
+
+use crate::failure::{FAILED, Failure, USAGE};
+use crate::forecast::Forecast;
+use crate::output::{self, shell_quote};
+use crate::predict::positions;
+use crate::resources;
+use crate::table;
+use crate::units;
+use std::io::ErrorKind;
+use std::path::Path;
+use strata_games::TableName;
+use strata_storage::{Manifest, Table, TableDir};
+
+/// What the directory holds.
+pub enum Found {
+    /// Nothing, or nothing yet of the table.
+    Nothing,
+    /// A part of this table.
+    Part,
+    /// All of it.
+    Complete(Box<Manifest>),
+}
+
+/// Looks at the directory without changing it.
+pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
+    let shown = shell_quote(&dir.to_string_lossy()).into_owned();
+    let other = "choose another directory with --out";
+    match std::fs::metadata(dir) {
+        Ok(meta) if meta.is_dir() => {}
+        Ok(_) => return Err(Failure::failed(format!("{shown} is a file, and a table is a directory")).help(other)),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(e) if e.kind() == ErrorKind::NotADirectory => {
+            return Err(Failure::failed(format!("{shown} cannot be a directory: a part of its path is a file")).help(other));
+        }
+        Err(e) if e.kind() == ErrorKind::InvalidFilename => {
+            return Err(Failure::failed(format!("the name {shown} is too long for this file system")).help(other));
+        }
+        Err(e) => return Err(Failure::failed(format!("cannot look at {shown}: {e}")).help(other)),
+    }
+    let store = |e: strata_storage::StoreError| Failure::failed(crate::failure::chain(&e));
+    let files = TableDir::open(dir).map_err(store)?;
+    let foreign = files.foreign_files().map_err(store)?;
+    if !foreign.is_empty() {
+        return Err(Failure::failed(format!("{shown} holds files that are no part of a table: {}", list(&foreign)))
+            .help("move them away, or choose another directory with --out; nothing was changed"));
+    }
+    let another = |there: &str| {
+        Failure::failed(format!("{shown} holds the table {there}, not {name}")).help("give each table a directory of its own with --out")
+    };
+    if files.get("table.json").await.map_err(store)?.is_some() {
+        let table = table::open_files(dir).map_err(|e| e.into_failure(dir))?;
+        let manifest = table.manifest().clone();
+        return match manifest.table.parse::<TableName>() {
+            Ok(there) if there == *name => Ok(Found::Complete(Box::new(manifest))),
+            _ => Err(another(&manifest.table)),
+        };
+    }
+    let Some(job) = files.get("build/job.json").await.map_err(store)? else { return Ok(Found::Nothing) };
+    match serde_json::from_slice::<serde_json::Value>(&job).ok().as_ref().and_then(|job| job.get("table")?.as_str()) {
+        Some(there) if there.parse().is_ok_and(|there: TableName| there == *name) => Ok(Found::Part),
+        Some(there) => Err(another(there)),
+        None => Ok(Found::Part), // the coordinator judges it
+    }
+}
+
+/// At most five names.
+fn list(names: &[String]) -> String {
+    let shown = names.iter().take(5).map(|n| shell_quote(n)).collect::<Vec<_>>().join(", ");
+    if names.len() > 5 { format!("{shown} and {} more", names.len() - 5) } else { shown }
+}
+
+/// Memory for each worker.
+pub fn memory(given: Option<u64>, workers: u64, plan: &Forecast, name: &TableName) -> Result<u64, Failure> {
+    let all = given.or_else(|| resources::available_memory().map(|m| m / 4 * 3)).unwrap_or(1 << 30);
+    let each = all / workers;
+    if each >= plan.task_memory {
+        return Ok(each);
+    }
+    let needed = plan.task_memory.saturating_mul(workers);
+    let rounded = needed.div_ceil(1 << 20);
+    let (code, what) = match given {
+        Some(size) => (USAGE, format!("--memory {} is too little", units::bytes(size))),
+        None => (FAILED, format!("three quarters of the free memory, {}, are too little", units::bytes(all))),
+    };
+    let among = if workers == 1 { String::new() } else { format!(" and is shared by {workers} workers") };
+    let message = format!("{what}: the largest task of {name} needs {}{among}", units::bytes(plan.task_memory));
+    let fewer = if workers == 1 { "" } else { ", or use fewer workers with --workers" };
+    Err(Failure { code, message, help: Some(format!("give at least --memory {rounded}MiB{fewer}")) })
+}
+
+/// Says what the build will need, and refuses it when the disk is certainly too small.
+pub fn needs(dir: &Path, plan: &Forecast, name: &TableName, memory: u64, crew: &str) -> Result<(), Failure> {
+    let about = if plan.keys.exact { "about" } else { "at most" };
+    let there = resources::used_by(dir);
+    let free = resources::free_disk(dir);
+    let free_text = free.map_or_else(String::new, |f| format!("; {} free", units::bytes(f)));
+    output::note(&format!("{name}: {}, {} stored positions, {}", units::plural(plan.layers, "layer"), positions(plan.keys), units::plural(plan.tasks, "task")));
+    output::note(&format!(
+        "  disk    {about} {} for the table, {} while it is built{free_text}",
+        units::bytes(plan.table_bytes),
+        units::bytes(plan.peak_bytes)
+    ));
+    output::note(&format!("  memory  {} for the largest task; {crew} may use {}", units::bytes(plan.task_memory), units::bytes(memory)));
+    let missing = plan.peak_bytes.saturating_sub(there);
+    match free {
+        Some(free) if missing > free && plan.keys.exact => {
+            Err(Failure::failed(format!("the disk is too small: the build needs about {} more, and {} are free", units::bytes(missing), units::bytes(free)))
+                .help("make room, or choose a directory on a larger disk with --out"))
+        }
+        Some(free) if missing > free => {
+            output::note("note: the disk may be too small; should it fill up, the build stops, and goes on when there is room");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes the directory, so that what is wrong with its place is said before any work is done.
+pub fn create(dir: &Path) -> Result<(), Failure> {
+    TableDir::open(dir).map(|_| ()).map_err(|e| Failure::failed(crate::failure::chain(&e)).help("choose another directory with --out"))
+}
+
+/// Whether a table was opened whose facts can be printed.
+pub fn finished(dir: &Path) -> Result<Table, Failure> {
+    table::open_files(dir).map_err(|e| e.into_failure(dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::Known;
+    use strata_games::TaskId;
+
+    fn plan(exact: bool, peak_bytes: u64) -> Forecast {
+        let largest_task = TaskId { stage: 0, part: 0 };
+        let keys = Known { count: 1000, exact };
+        Forecast { layers: 1, tasks: 2, keys, states: None, table_bytes: 10, peak_bytes, task_memory: 64 << 20, largest_task, cost: 1 }
+    }
+
+    fn name() -> TableName {
+        "2048-3x3".parse().unwrap()
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_with_the_size_that_would_do() {
+        let failure = memory(Some(1024), 1, &plan(true, 1), &name()).unwrap_err();
+        assert_eq!(failure.code, 2);
+        assert!(failure.message.contains("1 KiB is too little") && failure.message.contains("64 MiB"), "{}", failure.message);
+        assert_eq!(failure.help.as_deref(), Some("give at least --memory 64MiB"));
+        let failure = memory(Some(64 << 20), 3, &plan(true, 1), &name()).unwrap_err();
+        assert_eq!(failure.help.as_deref(), Some("give at least --memory 192MiB, or use fewer workers with --workers"));
+        assert_eq!(memory(Some(192 << 20), 3, &plan(true, 1), &name()).unwrap(), 64 << 20);
+    }
+
+    #[test]
+    fn a_disk_that_is_certainly_too_small_is_refused_and_a_doubtful_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let failure = needs(dir.path(), &plan(true, u64::MAX / 2), &name(), 1, "1 worker").unwrap_err();
+        assert!(failure.message.contains("too small"));
+        assert!(needs(dir.path(), &plan(false, u64::MAX / 2), &name(), 1, "1 worker").is_ok());
+        assert!(needs(dir.path(), &plan(true, 1), &name(), 1, "1 worker").is_ok());
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<String> = (0..7).map(|i| format!("f{i}")).collect();
+        assert_eq!(list(&names), "f0, f1, f2, f3, f4 and 2 more");
+    }
+}

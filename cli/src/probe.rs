@@ -1,0 +1,468 @@
+//! `strata probe`: looks a position up, and ranks what the player can do there.
+//!
+//! Nothing here knows a game but the few lines that draw a board and turn a mean into an effective pip count: a position is either
+//! a state (2048: the player moves next) or a key (bearoff: the roll comes next), and the state space says which.
+
+use crate::failure::{FAILED, Failure, USAGE, chain};
+use crate::output::{self, Stream, paint};
+use crate::table::{self, Opened};
+use crate::units;
+use serde::Serialize;
+use std::path::PathBuf;
+use strata_games::{Aim, Bounded, Choice, Key, Position, ReadError, Slot, Standing, StateSpace, TableName, TableReader};
+use strata_worker::GameTable;
+
+/// What to look up.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Positions:
+  2048     rows from the top, with / between them; the faces of the tiles, 0 or . for an empty cell
+  bearoff  checkers on points 1, 2, ... with commas between them
+
+Examples:
+  strata probe tables/2048-3x3 '2 4 0/0 8 0/0 0 2'
+  strata probe tables/bearoff-6x15 0,0,0,0,0,15
+  strata probe tables/bearoff-6x15 2,3,2,0,1,0 --roll 64
+  strata probe tables/2048-3x3 '2 4 0/0 8 0/0 0 2' --json | jq .moves[0]
+
+Moves whose values differ by no more than the sum of their error bounds share a rank and are marked as a tie.
+
+The member `status` of the JSON object is
+  ok          the table answers (exit code 0)
+  outside     the position may occur, but the table ends before it (1)
+  impossible  the text is no position, or no play leads to it (2)
+  damaged     the part of the table that holds the answer is broken (1)")]
+pub struct Args {
+    /// The directory of a finished table
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// The position
+    #[arg(value_name = "POSITION", allow_hyphen_values = true)]
+    position: String,
+    /// Rank the plays of this roll (games with dice), for example 64
+    #[arg(long, value_name = "R")]
+    roll: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why there is no value.
+#[derive(Debug)]
+enum NoAnswer {
+    Outside(String),
+    Impossible(String),
+    Damaged(String),
+    /// The command asks for something that this game does not have.
+    Usage(Failure),
+}
+
+impl From<ReadError> for NoAnswer {
+    fn from(error: ReadError) -> Self {
+        NoAnswer::Damaged(chain(error.as_ref()))
+    }
+}
+
+/// The value of a state or key, and all that goes with it.
+#[derive(Serialize, Debug)]
+struct Answer {
+    status: &'static str,
+    table: String,
+    position: String,
+    layer: Option<u32>,
+    value: f64,
+    error: f64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    columns: Vec<Column>,
+    #[serde(flatten)]
+    bearoff: Option<Bearoff>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    distributions: Vec<Distribution>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roll: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moves: Option<Vec<Move>>,
+}
+
+/// One stored number.
+#[derive(Serialize, Debug)]
+struct Column {
+    name: &'static str,
+    value: f64,
+    error: f64,
+}
+
+/// What backgammon players call the mean. An average roll is 49/6 pips with fair dice.
+#[derive(Serialize, Debug)]
+struct Bearoff {
+    pips: u32,
+    sd: Option<f64>,
+    epc: f64,
+    wastage: f64,
+}
+
+/// Chances of `first`, `first + 1`, ...
+#[derive(Serialize, Debug)]
+struct Distribution {
+    name: &'static str,
+    first: usize,
+    chances: Vec<f64>,
+}
+
+/// A choice of the player.
+#[derive(Serialize, Debug)]
+struct Move {
+    /// 1 for the best; moves that tie share a rank.
+    rank: usize,
+    #[serde(rename = "move")]
+    label: String,
+    value: f64,
+    error: f64,
+    reward: f64,
+    /// How much worse than the best.
+    loss: f64,
+    tie: bool,
+    /// The position it leads to, in its canonical form.
+    to: String,
+}
+
+/// Prints the answer.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let opened = match table::open(&args.dir) {
+        Ok(opened) => opened,
+        Err(table::OpenError::Damaged(what)) => return none(args, None, NoAnswer::Damaged(what)),
+        Err(table::OpenError::Other(failure)) => return Err(failure),
+    };
+    match answer(&opened, args) {
+        Ok(answer) if args.json => output::json(&answer),
+        Ok(answer) => output::result(&text(opened.space.as_ref(), &answer)),
+        Err(no) => none(args, Some(&opened), no),
+    }
+}
+
+/// Says why there is no value, in both forms.
+fn none(args: &Args, opened: Option<&Opened>, no: NoAnswer) -> Result<(), Failure> {
+    let dir = output::shell_quote(&args.dir.to_string_lossy()).into_owned();
+    let (status, code, message, help) = match no {
+        NoAnswer::Usage(failure) => return Err(failure),
+        NoAnswer::Outside(what) => ("outside", FAILED, what, format!("`strata info {dir}` shows what the table covers")),
+        NoAnswer::Impossible(what) => ("impossible", USAGE, what, "`strata probe --help` shows how positions are written".into()),
+        NoAnswer::Damaged(what) => ("damaged", FAILED, what, format!("`strata verify {dir}` names all that is damaged")),
+    };
+    if args.json {
+        let name = opened.map(|o| o.space.name().to_string());
+        output::json(&serde_json::json!({ "status": status, "table": name, "position": args.position, "message": message }))?;
+    }
+    let message = match status {
+        "outside" => format!("outside the table: {message}"),
+        "damaged" => format!("the table is damaged: {message}"),
+        _ => message,
+    };
+    Err(Failure { code, message, help: Some(help) })
+}
+
+fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
+    let space = opened.space.as_ref();
+    let reader = GameTable(&opened.table);
+    let probe = Probe { space, reader: &reader };
+    let position = space.parse(&args.position).map_err(|e| NoAnswer::Impossible(e.to_string()))?;
+    match space.standing(position, &reader)? {
+        Standing::Inside => {}
+        Standing::Outside(what) => return Err(NoAnswer::Outside(what)),
+        Standing::Impossible(what) => return Err(NoAnswer::Impossible(what)),
+    }
+    if space.starts_are_states() {
+        if args.roll.is_some() {
+            return Err(NoAnswer::Usage(
+                Failure::usage(format!("--roll: there are no dice in {}", space.name())).help("leave --roll out: all moves are shown"),
+            ));
+        }
+        probe.state(position)
+    } else {
+        probe.key(position, args.roll.as_deref())
+    }
+}
+
+/// A table and its rules.
+struct Probe<'a> {
+    space: &'a dyn StateSpace,
+    reader: &'a dyn TableReader,
+}
+
+impl Probe<'_> {
+    fn slot(&self, key: Key, position: Position) -> Result<Slot, NoAnswer> {
+        self.reader.find(key)?.ok_or_else(|| {
+            let (text, layer) = (self.space.format(position), key.layer);
+            NoAnswer::Damaged(format!("layer {layer} does not hold the position {text}, although play leads to it"))
+        })
+    }
+
+    /// A position where the player chooses.
+    fn state(&self, state: Position) -> Result<Answer, NoAnswer> {
+        let moves = self.moves(state)?;
+        let value = match moves.first() {
+            Some(best) => {
+                let error = moves.iter().filter(|m| m.rank == 1).map(|m| m.error).fold(0.0, f64::max);
+                Bounded { value: best.value, error }
+            }
+            None => Bounded { value: self.space.terminal_value(state), error: 0.0 },
+        };
+        Ok(Answer { moves: Some(moves), ..self.bare(state, None, value) })
+    }
+
+    /// A position before the roll.
+    fn key(&self, position: Position, roll: Option<&str>) -> Result<Answer, NoAnswer> {
+        let space = self.space;
+        let key = space
+            .rank(position)
+            .ok_or_else(|| NoAnswer::Impossible(format!("{} is no position of {}", space.format(position), space.name())))?;
+        let slot = self.slot(key, position)?;
+        let mut columns = Vec::new();
+        for (i, name) in space.scalar_columns().iter().enumerate() {
+            let Bounded { value, error } = self.reader.scalar(slot, i)?;
+            columns.push(Column { name, value, error });
+        }
+        let mut distributions = Vec::new();
+        for (i, name) in space.dist_columns().iter().enumerate() {
+            let (first, chances) = self.reader.dist(slot, i)?;
+            if !chances.is_empty() {
+                distributions.push(Distribution { name, first, chances });
+            }
+        }
+        let value = columns.first().map_or(Bounded { value: 0.0, error: 0.0 }, |c| Bounded { value: c.value, error: c.error });
+        let bearoff = bearoff(space.name(), key, value.value, &columns);
+        let moves = roll.map(|r| self.plays(position, r)).transpose()?;
+        let bare = self.bare(position, Some(key), value);
+        Ok(Answer { columns, distributions, bearoff, roll: roll.map(str::to_string), moves, ..bare })
+    }
+
+    fn bare(&self, position: Position, key: Option<Key>, value: Bounded) -> Answer {
+        Answer {
+            status: "ok",
+            table: self.space.name().to_string(),
+            position: self.space.format(position),
+            layer: key.map(|k| k.layer.0),
+            value: value.value,
+            error: value.error,
+            columns: Vec::new(),
+            bearoff: None,
+            distributions: Vec::new(),
+            roll: None,
+            moves: None,
+        }
+    }
+
+    /// The choices of one roll.
+    fn plays(&self, position: Position, roll: &str) -> Result<Vec<Move>, NoAnswer> {
+        let outcomes = self.space.outcomes(position);
+        let wanted = dice(roll);
+        let Some(outcome) = outcomes.iter().find(|o| dice(&o.label) == wanted) else {
+            let problem = if outcomes.is_empty() {
+                format!("--roll {roll}: nothing is left to play in {}", self.space.format(position))
+            } else {
+                let known: Vec<&str> = outcomes.iter().map(|o| o.label.as_str()).collect();
+                format!("--roll {roll}: there is no such roll; the rolls are {}", known.join(" "))
+            };
+            return Err(NoAnswer::Usage(Failure::usage(problem).help("write both dice, for example --roll 64")));
+        };
+        self.moves(outcome.state)
+    }
+
+    /// All choices, best first.
+    fn moves(&self, state: Position) -> Result<Vec<Move>, NoAnswer> {
+        let mut moves = Vec::new();
+        for choice in self.space.choices(state) {
+            let next = match choice.key {
+                Some(key) => self.reader.scalar(self.slot(key, choice.position)?, 0)?,
+                None => Bounded { value: self.space.beyond_value(choice.position), error: 0.0 },
+            };
+            moves.push((choice, next));
+        }
+        Ok(rank(moves, self.space.aim(), |p| self.space.format(p)))
+    }
+}
+
+/// Sorts best first and gives ranks: a move that cannot be told from the first of a rank shares it.
+fn rank(moves: Vec<(Choice, Bounded)>, aim: Aim, format: impl Fn(Position) -> String) -> Vec<Move> {
+    let mut moves: Vec<Move> = moves
+        .into_iter()
+        .map(|(choice, next)| Move {
+            rank: 0,
+            label: choice.label,
+            value: choice.reward + next.value,
+            error: next.error,
+            reward: choice.reward,
+            loss: 0.0,
+            tie: false,
+            to: format(choice.position),
+        })
+        .collect();
+    moves.sort_by(|a, b| match aim {
+        Aim::Most => b.value.total_cmp(&a.value),
+        Aim::Least => a.value.total_cmp(&b.value),
+    });
+    let mut leader = 0;
+    for i in 0..moves.len() {
+        let ties = (moves[i].value - moves[leader].value).abs() <= moves[i].error + moves[leader].error;
+        if !ties {
+            leader = i;
+        }
+        moves[i].rank = leader + 1;
+        moves[i].loss = (moves[i].value - moves[0].value).abs();
+        if leader != i {
+            moves[leader].tie = true;
+            moves[i].tie = true;
+        }
+    }
+    moves
+}
+
+/// A roll without regard to the order of the dice and what stands between them.
+fn dice(roll: &str) -> Vec<char> {
+    let mut dice: Vec<char> = roll.chars().filter(|c| !c.is_whitespace() && !"-,:x".contains(*c)).collect();
+    dice.sort_unstable();
+    dice
+}
+
+fn bearoff(name: &TableName, key: Key, mean: f64, columns: &[Column]) -> Option<Bearoff> {
+    let TableName::Bearoff(spec) = name else { return None };
+    let pips = key.layer.0;
+    let epc = mean * 7.0 * (1.0 + spec.doubles); // a double counts 14 pips on average, any other roll 7
+    let sd = columns.iter().find(|c| c.name == "variance").map(|c| c.value.max(0.0).sqrt());
+    Some(Bearoff { pips, sd, epc, wastage: epc - f64::from(pips) })
+}
+
+/// The answer for people.
+fn text(space: &dyn StateSpace, answer: &Answer) -> String {
+    let mut text = format!("{}\n", paint(Stream::Out, "1", &answer.table));
+    if let TableName::Game2048(_) = space.name() {
+        let rows: Vec<Vec<String>> =
+            answer.position.split('/').map(|row| row.split_whitespace().map(|c| c.replace('0', ".")).collect()).collect();
+        let _ = rows;
+        text.push_str(&board(&answer.position));
+    } else {
+        text.push_str(&format!("{}\n", answer.position));
+    }
+    let shown = |value, error| format!("{}  (off by at most {})", units::value(value, error), units::bound(error));
+    let mut facts = Vec::new();
+    if answer.columns.is_empty() {
+        let name = space.scalar_columns().first().copied().unwrap_or("value");
+        facts.push((name, shown(answer.value, answer.error)));
+    }
+    facts.extend(answer.columns.iter().map(|c| (c.name, shown(c.value, c.error))));
+    if let Some(b) = &answer.bearoff {
+        facts.extend(b.sd.map(|sd| ("sd", format!("{sd:.6}"))));
+        facts.push(("pips", b.pips.to_string()));
+        facts.push(("EPC", format!("{:.4}", b.epc)));
+        facts.push(("wastage", format!("{:.4}", b.wastage)));
+    }
+    text.push_str(&output::facts(&facts));
+    match &answer.moves {
+        Some(moves) if moves.is_empty() => text.push_str("\nno move is left: the game is over\n"),
+        Some(moves) => {
+            text.push('\n');
+            text.push_str(&moves_table(answer.roll.as_deref(), moves));
+        }
+        None => {}
+    }
+    if !answer.distributions.is_empty() && answer.roll.is_none() {
+        text.push('\n');
+        text.push_str(&distribution_table(&answer.distributions));
+    }
+    text
+}
+
+/// Rows of a 2048 board under each other.
+fn board(position: &str) -> String {
+    let width = position.split(['/', ' ']).map(str::len).max().unwrap_or(1);
+    position.split('/').fold(String::new(), |text, row| {
+        let cells: Vec<String> =
+            row.split_whitespace().map(|c| format!("{:>width$}", if c == "0" { "." } else { c })).collect();
+        text + "  " + &cells.join(" ") + "\n"
+    })
+}
+
+fn moves_table(roll: Option<&str>, moves: &[Move]) -> String {
+    let first = roll.map_or_else(|| "move".to_string(), |r| format!("roll {r}"));
+    let rows = moves.iter().map(|m| {
+        let mark = match (m.tie, m.rank) {
+            (true, _) => "tie",
+            (false, 1) => "best",
+            _ => "",
+        };
+        let loss = if m.rank == 1 { String::new() } else { units::value(m.loss, m.error) };
+        vec![m.label.clone(), mark.into(), m.rank.to_string(), units::value(m.value, m.error), loss, units::value(m.reward, 0.0)]
+    });
+    output::table(&[&first, "", "rank", "value", "loss", "of it now"], 2, rows)
+}
+
+fn distribution_table(distributions: &[Distribution]) -> String {
+    let first = distributions.iter().map(|d| d.first).min().unwrap_or(0);
+    let end = distributions.iter().map(|d| d.first + d.chances.len()).max().unwrap_or(0);
+    let header: Vec<&str> = std::iter::once("rolls").chain(distributions.iter().flat_map(|d| [d.name, "at most"])).collect();
+    let mut sums = vec![0.0; distributions.len()];
+    let rows = (first..end).map(|n| {
+        let mut row = vec![n.to_string()];
+        for (d, sum) in distributions.iter().zip(&mut sums) {
+            let chance = n.checked_sub(d.first).and_then(|i| d.chances.get(i)).copied().unwrap_or(0.0);
+            *sum += chance;
+            row.extend([format!("{chance:.9}"), format!("{:.9}", *sum)]);
+        }
+        row
+    });
+    output::table(&header, 0, rows.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moves(values: &[(f64, f64)], aim: Aim) -> Vec<(String, usize, bool)> {
+        let moves = values
+            .iter()
+            .zip(["left", "right", "up", "down"])
+            .map(|(&(value, error), label)| {
+                let choice = Choice { label: label.into(), reward: 1.0, key: None, position: Position(0) };
+                (choice, Bounded { value, error })
+            })
+            .collect();
+        rank(moves, aim, |_| String::new()).into_iter().map(|m| (m.label, m.rank, m.tie)).collect()
+    }
+
+    #[test]
+    fn moves_within_the_sum_of_their_error_bounds_tie() {
+        let ranked = moves(&[(5.0, 0.1), (7.0, 0.1), (6.85, 0.1), (4.0, 0.1)], Aim::Most);
+        let expected = [("right", 1, true), ("up", 1, true), ("left", 3, false), ("down", 4, false)];
+        assert_eq!(ranked, expected.map(|(l, r, t)| (l.to_string(), r, t)));
+    }
+
+    #[test]
+    fn ties_do_not_chain() {
+        let ranked = moves(&[(3.0, 0.1), (2.85, 0.1), (2.7, 0.1)], Aim::Most);
+        assert_eq!(ranked.iter().map(|m| m.1).collect::<Vec<_>>(), [1, 1, 3]);
+    }
+
+    #[test]
+    fn fewest_rolls_are_best_where_play_wants_little() {
+        let ranked = moves(&[(3.0, 0.0), (2.0, 0.0)], Aim::Least);
+        assert_eq!(ranked[0].0, "right");
+    }
+
+    #[test]
+    fn a_roll_may_be_written_either_way_round() {
+        assert_eq!(dice("64"), dice("46"));
+        assert_eq!(dice("6-4"), dice("4 6"));
+        assert_ne!(dice("66"), dice("6"));
+    }
+
+    #[test]
+    fn a_board_is_drawn_in_columns() {
+        assert_eq!(board("2 4 0/0 128 0"), "    2   4   .\n    . 128   .\n");
+    }
+
+    #[test]
+    fn distributions_add_up_line_by_line() {
+        let text = distribution_table(&[Distribution { name: "chance", first: 1, chances: vec![0.75, 0.25] }]);
+        assert_eq!(text, "rolls       chance      at most\n    1  0.750000000  0.750000000\n    2  0.250000000  1.000000000\n");
+    }
+}

@@ -1,0 +1,132 @@
+//! How a long piece of work is shown: bars on a terminal, a plain line every few seconds elsewhere. All of it on stderr.
+
+use crate::output::{self, Stream};
+use crate::units;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a plain line appears where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Speeds are means over so long.
+const WINDOW: Duration = Duration::from_secs(20);
+
+/// A mean speed over the last while, from readings of a counter that only grows.
+#[derive(Default)]
+pub struct Speed {
+    readings: VecDeque<(Instant, u64)>,
+}
+
+impl Speed {
+    /// Takes a reading.
+    pub fn reading(&mut self, now: Instant, count: u64) {
+        self.readings.push_back((now, count));
+        while self.readings.len() > 2 && self.readings.get(1).is_some_and(|r| now.saturating_duration_since(r.0) >= WINDOW) {
+            self.readings.pop_front();
+        }
+    }
+
+    /// So many a second; `None` before there are two readings some time apart.
+    pub fn per_second(&self) -> Option<f64> {
+        let (first, last) = (self.readings.front()?, self.readings.back()?);
+        let seconds = last.0.saturating_duration_since(first.0).as_secs_f64();
+        (seconds > 0.2).then(|| last.1.saturating_sub(first.1) as f64 / seconds)
+    }
+
+    /// How long the rest takes at this speed.
+    pub fn time_for(&self, rest: u64) -> Option<Duration> {
+        let seconds = rest as f64 / self.per_second().filter(|&s| s > 0.0)?;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+/// A bar with a line under it, or lines.
+pub struct Progress {
+    shown: Shown,
+}
+
+enum Shown {
+    Bar(ProgressBar),
+    Lines { last: Mutex<Option<Instant>> },
+}
+
+impl Progress {
+    /// Starts. Lines instead of bars also when logs are wanted, which would tear the bars.
+    pub fn start() -> Self {
+        if !output::is_terminal(Stream::Err) || std::env::var_os("STRATA_LOG").is_some() {
+            return Self { shown: Shown::Lines { last: Mutex::new(None) } };
+        }
+        let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(8));
+        let template = if output::is_coloured(Stream::Err) {
+            "{prefix:.bold} {wide_bar:.cyan/blue} {percent:>3} %\n{wide_msg}"
+        } else {
+            "{prefix} {wide_bar} {percent:>3} %\n{wide_msg}"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { shown: Shown::Bar(bar) }
+    }
+
+    /// Shows where the work is: what is being done, how much of it is done, and the details.
+    pub fn show(&self, what: &str, done: u64, all: u64, details: &str) {
+        match &self.shown {
+            Shown::Bar(bar) => {
+                bar.set_length(all.max(1));
+                bar.set_position(if done >= all { all } else { done });
+                bar.set_prefix(what.to_string());
+                bar.set_message(details.to_string());
+            }
+            Shown::Lines { last } => {
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                if last.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
+                    *last = Some(Instant::now());
+                    output::note(&format!("{what}  {}  {details}", units::percent(done, all)));
+                }
+            }
+        }
+    }
+
+    /// Says something above the bars.
+    pub fn say(&self, line: &str) {
+        match &self.shown {
+            Shown::Bar(bar) => bar.suspend(|| output::note(line)),
+            Shown::Lines { .. } => output::note(line),
+        }
+    }
+
+    /// Takes the bars away.
+    pub fn end(&self) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_is_the_mean_over_the_last_while() {
+        let start = Instant::now();
+        let mut speed = Speed::default();
+        assert_eq!(speed.per_second(), None);
+        for second in 0..60u64 {
+            let count = if second < 30 { second * 1000 } else { 30_000 + (second - 30) * 10 };
+            speed.reading(start + Duration::from_secs(second), count);
+        }
+        assert!((speed.per_second().unwrap() - 10.0).abs() < 1e-9);
+        assert_eq!(speed.time_for(100), Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn nothing_is_said_about_time_while_nothing_moves() {
+        let start = Instant::now();
+        let mut speed = Speed::default();
+        speed.reading(start, 5);
+        speed.reading(start + Duration::from_secs(5), 5);
+        assert_eq!(speed.time_for(100), None);
+    }
+}

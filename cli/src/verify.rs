@@ -1,0 +1,304 @@
+//! `strata verify`: checks a finished table at one of three levels, each of which says what it proves and what it does not.
+
+use crate::failure::{FAILED, Failure, chain};
+use crate::output::{self, Stream, paint};
+use crate::progress::{Progress, Speed};
+use crate::resources;
+use crate::signals;
+use crate::table;
+use crate::units;
+use clap::ValueEnum;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use strata_storage::{FileLevel, Problem, verify_files};
+
+/// Which table, and how thoroughly.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Levels:
+  structure  proves that every file is there with its length, its headers and the manifest, and nothing else;
+             not that the contents are whole
+  hash       proves that every byte is as it was published;
+             not that what was published is right
+  bellman    proves that every stored value (or a sample) follows from the values it depends on, and that counts agree
+             with theory where theory knows them; not that the files are as they were published (that is hash), nor
+             that the rules are the right ones
+
+Examples:
+  strata verify tables/2048-3x3
+  strata verify tables/2048-3x3 --level bellman
+  strata verify tables/2048-3x3 --level bellman --sample 1% --seed 7
+  strata verify tables/2048-3x3 --json | jq .problems
+
+Every problem is named, and the check goes on to the end. Exit code 1 when there is any.")]
+pub struct Args {
+    /// The directory of a finished table
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// How thoroughly
+    #[arg(long, value_enum, default_value_t = Level::Hash)]
+    level: Level,
+    /// Share of the positions that is recomputed, for example 0.01 or 1% (bellman only)
+    #[arg(long, value_name = "P", value_parser = units::parse_fraction)]
+    sample: Option<f64>,
+    /// Which sample (bellman only)
+    #[arg(long, value_name = "N", requires = "sample")]
+    seed: Option<u64>,
+    /// Threads to check with [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// How thoroughly.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Structure,
+    Hash,
+    Bellman,
+}
+
+impl Level {
+    fn proves(self) -> &'static str {
+        match self {
+            Level::Structure => "every file is there with its length, its headers and the manifest, and nothing else is",
+            Level::Hash => "every byte is as it was published",
+            Level::Bellman => "the values that were recomputed follow from the values they depend on, and counts agree with theory",
+        }
+    }
+
+    fn does_not_prove(self) -> &'static str {
+        match self {
+            Level::Structure => "that the contents are whole (--level hash)",
+            Level::Hash => "that what was published is right (--level bellman)",
+            Level::Bellman => "that the files are as they were published (--level hash), nor that the rules are the right ones",
+        }
+    }
+}
+
+/// `--json`, and what the text is made of.
+#[derive(Serialize, Debug)]
+struct Outcome {
+    dir: String,
+    table: Option<String>,
+    root: Option<String>,
+    level: Level,
+    ok: bool,
+    problems: Vec<Finding>,
+    files: u64,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    positions: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    seconds: f64,
+    interrupted: bool,
+    proves: &'static str,
+    does_not_prove: &'static str,
+}
+
+/// One thing that is wrong.
+#[derive(Serialize, Debug, Default)]
+struct Finding {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    layer: Option<u32>,
+    shard: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    section: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<String>,
+    what: String,
+}
+
+impl From<Problem> for Finding {
+    fn from(p: Problem) -> Self {
+        let section = p.section.map(|s| s.to_string());
+        Finding { path: Some(p.path), layer: p.layer, shard: p.shard, section, position: None, what: p.what }
+    }
+}
+
+impl Finding {
+    fn line(&self) -> String {
+        let mut place = Vec::new();
+        place.extend(self.path.clone());
+        if let (Some(layer), Some(shard)) = (self.layer, self.shard) {
+            place.push(format!("layer {layer} shard {shard}"));
+        }
+        place.extend(self.section.clone());
+        place.extend(self.position.as_ref().map(|p| format!("position {p}")));
+        format!("{}: {}", place.join(", "), self.what)
+    }
+}
+
+/// Checks, prints, and fails when anything is wrong.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.sample.is_some() && args.level != Level::Bellman {
+        return Err(Failure::usage("--sample goes with --level bellman only: the other levels look at every file")
+            .help("add --level bellman, or leave --sample out"));
+    }
+    let runtime = crate::runtime()?;
+    let _context = runtime.enter();
+    signals::listen(|| output::note("stopping; a second signal stops at once"))
+        .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
+    let threads = args.threads.map_or_else(resources::threads, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|e| Failure::failed(format!("cannot start {threads} threads: {e}")).help("ask for fewer with --threads"))?;
+    let start = Instant::now();
+    let mut outcome = pool.install(|| check(args))?;
+    outcome.seconds = start.elapsed().as_secs_f64();
+    if args.json {
+        output::json(&outcome)?;
+    } else {
+        output::result(&text(&outcome))?;
+    }
+    match signals::received() {
+        Some(code) if outcome.interrupted => Err(Failure { code, message: "stopped before the end".into(), help: Some("run the same command again to check all of it".into()) }),
+        _ if outcome.ok => Ok(()),
+        _ => Err(Failure::silent(FAILED)),
+    }
+}
+
+fn check(args: &Args) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome {
+        dir: args.dir.display().to_string(),
+        table: None,
+        root: None,
+        level: args.level,
+        ok: false,
+        problems: Vec::new(),
+        files: 0,
+        bytes: 0,
+        positions: None,
+        sample: None,
+        seed: None,
+        seconds: 0.0,
+        interrupted: false,
+        proves: args.level.proves(),
+        does_not_prove: args.level.does_not_prove(),
+    };
+    match table::open_files(&args.dir) {
+        Ok(table) => {
+            outcome.table = Some(table.manifest().table.clone());
+            outcome.root = Some(table.manifest().root.to_string());
+        }
+        Err(table::OpenError::Damaged(_)) => {} // verify_files says what, and goes on with what it can
+        Err(table::OpenError::Other(failure)) => return Err(failure),
+    }
+    let level = if args.level == Level::Hash { FileLevel::Hash } else { FileLevel::Structure };
+    files(&args.dir, level, &mut outcome)?;
+    if args.level == Level::Bellman && !outcome.interrupted {
+        values(args, &mut outcome)?;
+    }
+    outcome.ok = outcome.problems.is_empty() && !outcome.interrupted;
+    Ok(outcome)
+}
+
+/// The files, with progress in bytes.
+fn files(dir: &Path, level: FileLevel, outcome: &mut Outcome) -> Result<(), Failure> {
+    let all = resources::used_by(dir);
+    let meter = Meter::new("checking", all, |speed, rest| {
+        let rate = speed.per_second().map(|s| format!("{:.0} MB/s  ", s / 1e6)).unwrap_or_default();
+        rate + &time_left(speed, rest)
+    });
+    let report = verify_files(dir, level, &|bytes| meter.add(bytes)).map_err(|e| Failure::failed(chain(&e)));
+    meter.progress.end();
+    let report = report?;
+    outcome.files = report.files;
+    outcome.bytes = report.bytes;
+    outcome.interrupted |= report.interrupted;
+    outcome.problems.extend(report.problems.into_iter().map(Finding::from));
+    Ok(())
+}
+
+/// The values, with progress in positions.
+fn values(_args: &Args, _outcome: &mut Outcome) -> Result<(), Failure> {
+    todo!()
+}
+
+fn time_left(speed: &Speed, rest: u64) -> String {
+    speed.time_for(rest).map(|t| format!("{} left", units::duration(t))).unwrap_or_default()
+}
+
+/// Counts what is done from many threads, and shows it.
+struct Meter<F> {
+    progress: Progress,
+    what: &'static str,
+    all: u64,
+    done: AtomicU64,
+    speed: Mutex<(Speed, Option<Instant>)>,
+    details: F,
+}
+
+impl<F: Fn(&Speed, u64) -> String> Meter<F> {
+    fn new(what: &'static str, all: u64, details: F) -> Self {
+        Self { progress: Progress::start(), what, all, done: AtomicU64::new(0), speed: Mutex::default(), details }
+    }
+
+    /// So much more is done. Whether to go on.
+    fn add(&self, more: u64) -> bool {
+        let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
+        let now = Instant::now();
+        let mut guard = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (speed, last) = &mut *guard;
+        if last.is_none_or(|at| now.duration_since(at).as_millis() >= 200) {
+            *last = Some(now);
+            speed.reading(now, done);
+            let rest = self.all.saturating_sub(done);
+            self.progress.show(self.what, done, self.all, &(self.details)(speed, rest));
+        }
+        signals::received().is_none()
+    }
+}
+
+fn text(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    for problem in &outcome.problems {
+        text.push_str(&format!("{} {}\n", paint(Stream::Out, "1;31", "damaged:"), problem.line()));
+    }
+    let level = outcome.level.to_possible_value().map_or_else(String::new, |v| v.get_name().to_string());
+    let name = outcome.table.clone().unwrap_or_else(|| outcome.dir.clone());
+    let seconds = units::duration(std::time::Duration::try_from_secs_f64(outcome.seconds).unwrap_or_default());
+    let positions = outcome.positions.map(|n| format!("{}, ", units::plural(n, "position"))).unwrap_or_default();
+    let did = format!("{positions}{}, {} in {seconds}", units::plural(outcome.files, "file"), units::bytes(outcome.bytes));
+    let verdict = if outcome.interrupted {
+        format!("stopped early, {} so far", units::plural(outcome.problems.len() as u64, "problem"))
+    } else if outcome.ok {
+        paint(Stream::Out, "1;32", "ok").into_owned()
+    } else {
+        paint(Stream::Out, "1;31", &units::plural(outcome.problems.len() as u64, "problem")).into_owned()
+    };
+    text.push_str(&format!("{name}: level {level}: {verdict} ({did})\n"));
+    if outcome.ok {
+        text.push_str(&format!("proves that {}\ndoes not prove {}\n", outcome.proves, outcome.does_not_prove));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_names_file_shard_section_and_position() {
+        let finding = Finding {
+            path: Some("shards/00004/0-ab.shard".into()),
+            layer: Some(4),
+            shard: Some(0),
+            section: Some("index".into()),
+            position: Some("2 0/0 2".into()),
+            what: "is wrong".into(),
+        };
+        assert_eq!(finding.line(), "shards/00004/0-ab.shard, layer 4 shard 0, index, position 2 0/0 2: is wrong");
+    }
+}
