@@ -14,6 +14,12 @@ impl Bitmap {
         Self { words: vec![0; words], len }
     }
 
+    /// A set over `len` ranks from its bits, 64 a word, low bit first; bits past `len` must be 0.
+    pub fn from_words(words: Vec<u64>, len: u64) -> Self {
+        debug_assert_eq!(words.len() as u64, len.div_ceil(64));
+        Self { words, len }
+    }
+
     /// Number of ranks, in the set or not.
     pub fn len(&self) -> u64 {
         self.len

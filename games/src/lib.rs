@@ -2,7 +2,11 @@
 //!
 //! [`TableName`] says which table; [`open`] gives its [`StateSpace`]: layers, plan, kernels, and the rules for probing.
 
+pub mod bearoff;
 mod columns;
+pub mod conformance;
+pub mod game2048;
+mod hash;
 mod keys;
 pub mod memory;
 mod name;
@@ -12,3 +16,24 @@ pub use columns::{Columns, Dists};
 pub use keys::{Bitmap, Keys};
 pub use name::{FAIR_DOUBLES, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, TableName};
 pub use space::*;
+
+/// A table whose state space cannot be handled, with the numbers.
+#[derive(thiserror::Error, Clone, PartialEq, Debug)]
+#[error("{table} is too large: {problem}")]
+pub struct OpenError {
+    /// The table.
+    pub table: TableName,
+    /// What is too large, and by how much.
+    pub problem: String,
+    /// What to ask for instead.
+    pub help: String,
+}
+
+/// Opens the state space of a table: plans it, builds its tables of moves and ranks. Takes milliseconds for small tables and about a
+/// second for the largest.
+pub fn open(name: &TableName) -> Result<Box<dyn StateSpace>, OpenError> {
+    match name {
+        TableName::Game2048(spec) => game2048::open(spec),
+        TableName::Bearoff(spec) => Ok(Box::new(bearoff::Bearoff::new(spec))),
+    }
+}
