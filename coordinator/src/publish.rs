@@ -1,0 +1,109 @@
+//! From commits to a table: the checks when a stage is stitched, and the manifest at the end.
+
+use crate::plan::Plan;
+use crate::record::{Commit, RECORD_FORMAT, StageRecord};
+use crate::scheduler::StitchJob;
+use std::collections::BTreeMap;
+use strata_games::{Counts, Layer, TaskId};
+use strata_storage::{FileKind, FileRecord, Manifest, ManifestLayer, ManifestShard};
+
+/// Number of keys of every shard, as far as it is known, and who said so. All files of a shard must agree on it, and all shards of a
+/// layer must come to what theory says, where it says anything.
+#[derive(Clone, Default, Debug)]
+pub struct KeyCounts {
+    known: BTreeMap<(u32, u32), (u64, TaskId)>,
+}
+
+impl KeyCounts {
+    /// Adds what a task says of its files.
+    pub fn add(&mut self, plan: &Plan, commit: &Commit) -> Result<(), String> {
+        for file in &commit.content.outputs {
+            let (known, other) = *self.known.entry((file.layer, file.shard)).or_insert((file.keys, commit.id()));
+            if known != file.keys {
+                return Err(format!(
+                    "layer {} shard {} has {known} keys according to task {other}, and {} according to task {}",
+                    file.layer,
+                    file.shard,
+                    file.keys,
+                    commit.id()
+                ));
+            }
+        }
+        let mut layers: Vec<u32> = commit.content.outputs.iter().map(|file| file.layer).collect();
+        layers.dedup();
+        layers.into_iter().try_for_each(|layer| self.check_layer(plan, layer))
+    }
+
+    fn check_layer(&self, plan: &Plan, layer: u32) -> Result<(), String> {
+        let Some(info) = plan.layer(Layer(layer)) else { return Err(format!("layer {layer} is not in the plan")) };
+        let Some(theory) = info.keys else { return Ok(()) };
+        let known: Vec<u64> = self.known.range((layer, 0)..=(layer, u32::MAX)).map(|(_, (keys, _))| *keys).collect();
+        let sum: u64 = known.iter().sum();
+        if known.len() == info.shards.len() && sum != theory {
+            return Err(format!("layer {layer} has {sum} keys, but must have {theory}"));
+        }
+        Ok(())
+    }
+}
+
+/// Puts the record of a finished stage together, if its tasks fit together.
+pub fn stitch(plan: &Plan, keys: &mut KeyCounts, job: &StitchJob) -> Result<StageRecord, String> {
+    let ids = job.commits.iter().map(|commit| commit.id());
+    let tasks = plan.stages[job.stage as usize].tasks.clone();
+    if !plan.tasks[tasks].iter().map(|task| task.id).eq(ids) {
+        return Err(format!("stage {} does not have all its parts", job.stage));
+    }
+    // Each commit has exactly the files of its task's plan (checked when it came in), and the plan covers every layer without gaps.
+    job.commits.iter().try_for_each(|commit| keys.add(plan, commit))?;
+    Ok(StageRecord {
+        format: RECORD_FORMAT,
+        table: plan.table.clone(),
+        stage: job.stage,
+        commits: job.commits.iter().map(|commit| Commit::clone(commit)).collect(),
+    })
+}
+
+/// The manifest of a table whose tasks are all done.
+pub fn manifest(plan: &Plan, scalars: &[&str], dists: &[&str], commits: &[std::sync::Arc<Commit>]) -> Result<Manifest, String> {
+    let mut counts: BTreeMap<(u32, u32), Counts> = BTreeMap::new();
+    let mut shards: BTreeMap<(u32, u32), &FileRecord> = BTreeMap::new();
+    let mut facts: BTreeMap<String, f64> = BTreeMap::new();
+    for commit in commits {
+        for counted in &commit.content.counts {
+            let sum = counts.entry((counted.layer, counted.shard)).or_default();
+            let added = add(*sum, counted.counts());
+            *sum = added.ok_or_else(|| format!("the counts of layer {} do not fit into 64 bits", counted.layer))?;
+        }
+        for fact in &commit.content.facts {
+            let known = *facts.entry(fact.name.clone()).or_insert(fact.value);
+            if known.to_bits() != fact.value.to_bits() {
+                return Err(format!("two tasks disagree on {}: {known} and {}", fact.name, fact.value));
+            }
+        }
+        let published = commit.content.outputs.iter().filter(|file| file.kind == FileKind::Shard);
+        shards.extend(published.map(|file| ((file.layer, file.shard), file)));
+    }
+    let mut layers = Vec::with_capacity(plan.layers.len());
+    for info in &plan.layers {
+        let layer = info.layer.0;
+        let mut total = Counts::default();
+        let mut covered = Vec::with_capacity(info.shards.len());
+        for ((shard, run), &blocks) in (0u32..).zip(&info.shards).zip(&info.blocks) {
+            let file = shards.get(&(layer, shard)).ok_or_else(|| format!("layer {layer} shard {shard} is missing"))?;
+            let counted = counts.get(&(layer, shard)).ok_or_else(|| format!("layer {layer} shard {shard} was not counted"))?;
+            total = add(total, *counted).ok_or_else(|| format!("the counts of layer {layer} do not fit into 64 bits"))?;
+            covered.push(ManifestShard::new(file, run.start, run.end - run.start, blocks));
+        }
+        let Counts { states, afterstates, terminal } = total;
+        layers.push(ManifestLayer { layer, universe: info.universe, states, afterstates, terminal, shards: covered });
+    }
+    Manifest::new(&plan.table, scalars, dists, layers, facts).map_err(|error| error.to_string())
+}
+
+fn add(a: Counts, b: Counts) -> Option<Counts> {
+    Some(Counts {
+        states: a.states.checked_add(b.states)?,
+        afterstates: a.afterstates.checked_add(b.afterstates)?,
+        terminal: a.terminal.checked_add(b.terminal)?,
+    })
+}

@@ -1,0 +1,407 @@
+//! Who does what next: a pure state machine over a [`Plan`]. It reads no clock and touches no file; the time comes in as an argument,
+//! and what must be made durable goes out as a value. So every order of events can be tried in a test.
+//!
+//! The life of a task, and of the stage it belongs to:
+//!
+//! ```text
+//!              stages before      lease            offer            committed
+//!   Waiting ───────────────▶ Ready ─────▶ Leased ─────────▶ Committing ─────▶ Done        all parts done: next_stitch
+//!                              ▲            │  expire, fail      │ commit_failed            ─────▶ Stitching ─────▶ Stitched
+//!                              └────────────┴────────────────────┘ (lease goes on)
+//! ```
+//!
+//! Invariants, which `simulation` throws seeded storms of events at:
+//! * a task is leased only when every stage it waits for is stitched, and to one worker at a time;
+//! * tokens strictly increase; only the latest token of a task can hand in its first result;
+//! * a task's first result stands: the same again is welcome, another one stops the job and names both workers;
+//! * a file is garbage only when every stage with a task that reads it is stitched;
+//! * as long as workers come back, the plan ends.
+
+mod progress;
+mod results;
+#[cfg(test)]
+mod simulation;
+mod stitching;
+
+pub use progress::Progress;
+pub use results::{CommitFailure, FailAction, Offer};
+pub use stitching::StitchJob;
+
+use crate::plan::{Plan, TaskIndex};
+use crate::record::{Commit, InputRecord, artifact_of};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use strata_games::{ArtifactId, ArtifactKind, Pass, TaskId};
+use strata_storage::{Digest, FileRecord};
+
+/// How patient the scheduler is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// A lease not renewed for this long is given to somebody else.
+    pub lease: Duration,
+    /// After this many failures of one task the job pauses.
+    pub max_failures: u32,
+}
+
+/// A worker that asks for a task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Worker {
+    /// Its number.
+    pub id: u64,
+    /// What people call it.
+    pub name: String,
+    /// Bytes of memory it may use.
+    pub memory_bytes: u64,
+}
+
+/// A task given to a worker.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Assignment {
+    /// Which.
+    pub id: TaskId,
+    /// The fencing token.
+    pub token: u64,
+    /// 1 for the first time.
+    pub attempt: u32,
+    /// What it reads.
+    pub inputs: Vec<FileRecord>,
+}
+
+/// Why a job rests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PauseCause {
+    /// Somebody asked for it.
+    Asked,
+    /// A task failed too often, or a record could not be written.
+    Failures,
+    /// No space is left.
+    DiskFull,
+    /// No worker has this much memory.
+    Memory(u64),
+}
+
+/// Whether tasks are given out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// They are.
+    Running,
+    /// Not now; the sentence says why.
+    Paused(PauseCause, String),
+    /// Never again; the sentence says why.
+    Failed(String),
+    /// Never again, because somebody said so.
+    Cancelled,
+}
+
+/// What the store holds when a scheduler starts.
+#[derive(Clone, Default, Debug)]
+pub struct Restored {
+    /// Number of this start; the upper half of every token.
+    pub epoch: u32,
+    /// Finished tasks whose files have been checked.
+    pub commits: BTreeMap<TaskIndex, Commit>,
+    /// Stages that have their record.
+    pub stitched: BTreeSet<u32>,
+    /// Hashes that files must have when they are made again, and who says so.
+    pub expected: BTreeMap<ArtifactId, Evidence>,
+}
+
+/// What is known of a file that has to be made again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evidence {
+    /// The hash it had.
+    pub blake3: Digest,
+    /// The worker that wrote or read it.
+    pub worker: String,
+}
+
+#[derive(Clone, Debug)]
+struct Lease {
+    task: TaskIndex,
+    worker: Worker,
+    attempt: u32,
+    expires: Duration,
+    positions: u64,
+    layer: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum TaskState {
+    /// Stages before it are not stitched.
+    Waiting,
+    /// Can be given out.
+    Ready,
+    /// Given out: there is a lease.
+    Leased,
+    /// Its record is being written.
+    Committing(Arc<Commit>, Lease),
+    /// Its inputs are being looked at, because a worker complained.
+    Suspect,
+    /// Its record is durable.
+    Done(Arc<Commit>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum StageState {
+    Open,
+    Stitching,
+    Stitched,
+}
+
+#[derive(Clone, Debug)]
+struct StageProgress {
+    state: StageState,
+    /// Stages before it that are not stitched.
+    waits_for: usize,
+    /// Tasks that are not done.
+    unfinished: usize,
+    /// Stages that wait for it.
+    before: Vec<u32>,
+}
+
+/// The state of one job.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    plan: Arc<Plan>,
+    policy: Policy,
+    epoch: u32,
+    given_out: u32,
+    phase: Phase,
+    tasks: Vec<TaskState>,
+    attempts: Vec<u32>,
+    task_failures: Vec<u32>,
+    stages: Vec<StageProgress>,
+    ready: BTreeSet<TaskIndex>,
+    leases: BTreeMap<u64, Lease>,
+    /// For files that can become garbage: tasks of stages not yet stitched that read them.
+    readers_left: BTreeMap<ArtifactId, usize>,
+    expected: BTreeMap<ArtifactId, Evidence>,
+    failures: VecDeque<String>,
+    positions: u64,
+    bytes: u64,
+    cost_done: u64,
+    tasks_done: u64,
+    last_place: (Pass, u32),
+}
+
+impl Scheduler {
+    /// Starts from what the store holds.
+    pub fn new(plan: Arc<Plan>, policy: Policy, restored: Restored) -> Scheduler {
+        let stages = plan.stages.iter().map(|stage| StageProgress {
+            state: StageState::Open,
+            waits_for: stage.after.len(),
+            unfinished: stage.tasks.len(),
+            before: Vec::new(),
+        });
+        let mut stages: Vec<StageProgress> = stages.collect();
+        for (stage, planned) in (0u32..).zip(&plan.stages) {
+            planned.after.iter().for_each(|&earlier| stages[earlier as usize].before.push(stage));
+        }
+        let work = |artifact: &ArtifactId| artifact.kind == ArtifactKind::Work;
+        let readers_left = plan.artifacts().map(|(artifact, _)| artifact).filter(work).map(|a| (a, plan.readers(a).len())).collect();
+        let count = plan.tasks.len();
+        let first_place = plan.stages.first().map_or((Pass::Forward, 0), |stage| place_of(&plan, stage));
+        let mut scheduler = Scheduler {
+            policy,
+            epoch: restored.epoch,
+            given_out: 0,
+            phase: Phase::Running,
+            tasks: vec![TaskState::Waiting; count],
+            attempts: vec![0; count],
+            task_failures: vec![0; count],
+            stages,
+            ready: BTreeSet::new(),
+            leases: BTreeMap::new(),
+            readers_left,
+            expected: restored.expected,
+            failures: VecDeque::new(),
+            positions: 0,
+            bytes: 0,
+            cost_done: 0,
+            tasks_done: 0,
+            last_place: first_place,
+            plan,
+        };
+        for (task, commit) in restored.commits {
+            scheduler.attempts[task] = commit.attempt;
+            scheduler.finish(task, Arc::new(commit));
+        }
+        // Files that no task will read again are gone already, or go now: the caller has removed them from the store.
+        for stage in restored.stitched {
+            scheduler.stitched(stage);
+        }
+        for stage in 0..scheduler.stages.len() {
+            if scheduler.stages[stage].waits_for == 0 {
+                scheduler.open_stage(stage);
+            }
+        }
+        scheduler
+    }
+
+    /// Whether tasks are given out, and if not, why.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Gives out the first ready task, in the order of the plan, that fits the worker's memory.
+    pub fn lease(&mut self, now: Duration, worker: &Worker) -> Option<Assignment> {
+        if self.phase != Phase::Running {
+            return None;
+        }
+        let fits = |task: &TaskIndex| self.plan.tasks[*task].plan.memory_bytes <= worker.memory_bytes;
+        let task = self.ready.iter().copied().find(fits)?;
+        let inputs = self.inputs_of(task)?;
+        self.ready.remove(&task);
+        self.given_out = self.given_out.checked_add(1).expect("fewer than 2^32 leases in the life of a coordinator");
+        let token = u64::from(self.epoch) << 32 | u64::from(self.given_out);
+        self.attempts[task] += 1;
+        let attempt = self.attempts[task];
+        let expires = now + self.policy.lease;
+        self.leases.insert(token, Lease { task, worker: worker.clone(), attempt, expires, positions: 0, layer: None });
+        self.tasks[task] = TaskState::Leased;
+        Some(Assignment { id: self.plan.tasks[task].id, token, attempt, inputs })
+    }
+
+    /// Pauses the job when nothing runs, and nothing that is ready fits into the memory of any worker there is.
+    pub fn check_memory(&mut self, largest: u64) {
+        let quiet = self.leases.is_empty() && !self.tasks.iter().any(|t| matches!(t, TaskState::Committing(..) | TaskState::Suspect));
+        if self.phase != Phase::Running || !quiet {
+            return;
+        }
+        let least = self.ready.iter().map(|&task| (self.plan.tasks[task].plan.memory_bytes, task)).min();
+        if let Some((need, task)) = least.filter(|(need, _)| *need > largest) {
+            let id = self.plan.tasks[task].id;
+            let message = format!(
+                "task {id} needs {need} bytes of memory, and the largest worker may use {largest}; allow it more, or add a larger worker"
+            );
+            self.pause(PauseCause::Memory(need), message);
+        }
+    }
+
+    /// Keeps a lease alive. The answer says whether the worker should go on.
+    pub fn heartbeat(&mut self, now: Duration, id: TaskId, token: u64, positions: u64, layer: u32) -> bool {
+        let Some(task) = self.leased(id, token) else { return false };
+        if self.phase != Phase::Running {
+            self.release(token);
+            return false;
+        }
+        let in_plan = self.plan.layer(strata_games::Layer(layer)).is_some();
+        let lease = self.leases.get_mut(&token).expect("the lease was just found");
+        lease.expires = now + self.policy.lease;
+        lease.positions = lease.positions.max(positions);
+        if in_plan && positions > 0 {
+            lease.layer = Some(layer);
+        }
+        debug_assert_eq!(lease.task, task);
+        true
+    }
+
+    /// Takes back the leases that were not renewed in time; says how many.
+    pub fn expire(&mut self, now: Duration) -> usize {
+        let late: Vec<u64> = self.leases.iter().filter(|(_, lease)| lease.expires <= now).map(|(&token, _)| token).collect();
+        for &token in &late {
+            let lease = &self.leases[&token];
+            let note = format!("no sign of life for {} s", self.policy.lease.as_secs_f64());
+            let (task, worker) = (lease.task, lease.worker.name.clone());
+            self.note(task, &worker, &note);
+            self.release(token);
+        }
+        late.len()
+    }
+
+    /// When the next lease runs out.
+    pub fn next_expiry(&self) -> Option<Duration> {
+        self.leases.values().map(|lease| lease.expires).min()
+    }
+
+    /// Stops giving tasks out. Does nothing in a job that is over.
+    pub fn pause(&mut self, cause: PauseCause, message: String) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Paused(cause, message);
+        }
+    }
+
+    /// Goes on after a pause, with a clean slate of failures.
+    pub fn resume(&mut self) {
+        if let Phase::Paused(..) = self.phase {
+            self.phase = Phase::Running;
+            self.task_failures.fill(0);
+        }
+    }
+
+    /// Ends the job; its files stay.
+    pub fn cancel(&mut self) {
+        if !matches!(self.phase, Phase::Failed(_)) {
+            self.phase = Phase::Cancelled;
+        }
+    }
+
+    /// Ends the job for a reason that a retry cannot mend.
+    pub fn fail_job(&mut self, message: String) {
+        if !matches!(self.phase, Phase::Failed(_) | Phase::Cancelled) {
+            self.phase = Phase::Failed(message);
+        }
+    }
+
+    /// Whether a record is being written somewhere.
+    pub fn is_committing(&self) -> bool {
+        self.tasks.iter().any(|task| matches!(task, TaskState::Committing(..)))
+    }
+
+    /// The task under a token that is still good.
+    fn leased(&self, id: TaskId, token: u64) -> Option<TaskIndex> {
+        let task = self.plan.index_of(id)?;
+        self.leases.get(&token).filter(|lease| lease.task == task).map(|_| task)
+    }
+
+    /// Ends a lease; its task can be given out again.
+    fn release(&mut self, token: u64) -> Option<Lease> {
+        let lease = self.leases.remove(&token)?;
+        self.tasks[lease.task] = TaskState::Ready;
+        self.ready.insert(lease.task);
+        self.remember_place(&lease);
+        Some(lease)
+    }
+
+    /// Marks the unfinished tasks of a stage as ready.
+    fn open_stage(&mut self, stage: usize) {
+        for task in self.plan.stages[stage].tasks.clone() {
+            if matches!(self.tasks[task], TaskState::Waiting) {
+                self.tasks[task] = TaskState::Ready;
+                self.ready.insert(task);
+            }
+        }
+    }
+
+    /// The files that a task reads, once they are all there.
+    pub fn inputs_of(&self, task: TaskIndex) -> Option<Vec<FileRecord>> {
+        self.plan.tasks[task].plan.inputs.iter().map(|&input| self.file(input).cloned()).collect()
+    }
+
+    /// The file of an artifact, when the task that writes it is done.
+    fn file(&self, artifact: ArtifactId) -> Option<&FileRecord> {
+        let TaskState::Done(commit) = &self.tasks[self.plan.producer(artifact)?] else { return None };
+        let outputs = &commit.content.outputs;
+        outputs.binary_search_by_key(&artifact, artifact_of).ok().map(|at| &outputs[at])
+    }
+
+    fn input_records(&self, task: TaskIndex) -> Option<Vec<InputRecord>> {
+        let record = |file: FileRecord| InputRecord { kind: file.kind, layer: file.layer, shard: file.shard, blake3: file.blake3 };
+        Some(self.inputs_of(task)?.into_iter().map(record).collect())
+    }
+}
+
+/// Where a stage begins to work.
+fn place_of(plan: &Plan, stage: &crate::plan::PlannedStage) -> (Pass, u32) {
+    let at = match stage.pass {
+        Pass::Forward => stage.layers.start,
+        Pass::Backward => stage.layers.end.saturating_sub(1),
+    };
+    (stage.pass, plan.layers.get(at).map_or(0, |layer| layer.layer.0))
+}

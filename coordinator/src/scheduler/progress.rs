@@ -1,0 +1,65 @@
+//! How far a job is, for people.
+
+use super::{Scheduler, StageState};
+use strata_games::Pass;
+
+/// How far a job is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Progress {
+    /// Tasks of the plan.
+    pub tasks: u64,
+    /// Tasks that are done.
+    pub tasks_done: u64,
+    /// Tasks that are leased.
+    pub tasks_running: u64,
+    /// Estimated work of the plan, in positions of the universe.
+    pub cost: u64,
+    /// Estimated work that is done, or done by running tasks so far.
+    pub cost_done: u64,
+    /// Positions handled since this scheduler started.
+    pub positions: u64,
+    /// Bytes of the artifacts that exist.
+    pub bytes: u64,
+    /// Pass of the oldest running task.
+    pub pass: Pass,
+    /// Layer it is at.
+    pub layer: u32,
+    /// Layers of the plan, each as often as a stage works on it.
+    pub layers: u64,
+    /// Those of stitched stages.
+    pub layers_done: u64,
+    /// Last failures, newest first.
+    pub failures: Vec<String>,
+}
+
+impl Scheduler {
+    /// How far the job is.
+    pub fn progress(&self) -> Progress {
+        let planned = |stitched_only: bool| {
+            let stages = self.plan.stages.iter().zip(&self.stages);
+            let counted = stages.filter(|(_, stage)| !stitched_only || stage.state == StageState::Stitched);
+            counted.map(|(planned, _)| planned.layers.len() as u64).sum()
+        };
+        let running = self.leases.values().map(|lease| lease.positions.min(self.plan.tasks[lease.task].plan.cost));
+        let oldest = self.leases.values().min_by_key(|lease| lease.task);
+        let (pass, layer) = oldest.map_or(self.last_place, |lease| {
+            let stage = &self.plan.stages[self.plan.tasks[lease.task].id.stage as usize];
+            let (pass, first) = super::place_of(&self.plan, stage);
+            (pass, lease.layer.unwrap_or(first))
+        });
+        Progress {
+            tasks: self.plan.tasks.len() as u64,
+            tasks_done: self.tasks_done,
+            tasks_running: self.leases.len() as u64,
+            cost: self.plan.cost,
+            cost_done: self.cost_done + running.sum::<u64>(),
+            positions: self.positions + self.leases.values().map(|lease| lease.positions).sum::<u64>(),
+            bytes: self.bytes,
+            pass,
+            layer,
+            layers: planned(false),
+            layers_done: planned(true),
+            failures: self.failures.iter().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! How tasks end: results handed in, and failures reported.
+
+use super::{Lease, PauseCause, Phase, Scheduler, TaskState};
+use crate::plan::TaskIndex;
+use crate::record::{Commit, Content, RECORD_FORMAT, artifact_of, named};
+use std::sync::Arc;
+use std::time::Duration;
+use strata_games::{ArtifactKind, TaskId};
+use strata_proto::v1::fail_request::Reason;
+
+/// Failures kept for people to read.
+const FAILURES_KEPT: usize = 20;
+
+/// What becomes of a result.
+#[derive(Clone, Debug)]
+pub enum Offer {
+    /// Wanted: write this record, then call [`Scheduler::committed`] or [`Scheduler::commit_failed`].
+    Commit(Arc<Commit>),
+    /// The same is being written just now: wait, and offer again.
+    Pending,
+    /// The same is there already.
+    AlreadyDone,
+    /// Not wanted.
+    Stale,
+    /// It differs from an earlier result: the job has stopped. The sentence names both workers.
+    Conflict(String),
+}
+
+/// Why a record could not be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommitFailure {
+    /// No space is left.
+    pub disk_full: bool,
+    /// For people.
+    pub message: String,
+}
+
+/// What to do about a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailAction {
+    /// Nothing: the token was no longer good.
+    Ignored,
+    /// Nothing: it is noted.
+    Noted,
+    /// Look at the files that the task reads, then call [`Scheduler::inputs_are_sound`], or begin again from the store.
+    CheckInputs(TaskIndex),
+}
+
+impl Scheduler {
+    /// A worker hands in the result of a task. The content must have passed [`check_content`](crate::content::check_content).
+    pub fn offer(&mut self, now: Duration, id: TaskId, token: u64, worker: &str, content: &Content, elapsed_ms: u64) -> Offer {
+        let Some(task) = self.plan.index_of(id) else { return Offer::Stale };
+        match &self.tasks[task] {
+            TaskState::Done(earlier) if earlier.content == *content => return Offer::AlreadyDone,
+            TaskState::Committing(earlier, _) if earlier.content == *content => return Offer::Pending,
+            TaskState::Done(earlier) | TaskState::Committing(earlier, _) => {
+                let what = difference(&earlier.content, content);
+                let message = two_results(id, &what, &earlier.worker, worker);
+                self.fail_job(message.clone());
+                return Offer::Conflict(message);
+            }
+            _ => {}
+        }
+        let over = matches!(self.phase, Phase::Failed(_) | Phase::Cancelled);
+        if over || self.leased(id, token).is_none() {
+            return Offer::Stale;
+        }
+        for file in &content.outputs {
+            if let Some(evidence) = self.expected.get(&artifact_of(file)).filter(|evidence| evidence.blake3 != file.blake3) {
+                let message = two_results(id, &named(artifact_of(file)), &evidence.worker, worker);
+                self.fail_job(message.clone());
+                return Offer::Conflict(message);
+            }
+        }
+        let Some(inputs) = self.input_records(task) else { return Offer::Stale };
+        let mut lease = self.leases.remove(&token).expect("the token is good");
+        lease.expires = now + self.policy.lease;
+        let commit = Arc::new(Commit {
+            format: RECORD_FORMAT,
+            table: self.plan.table.clone(),
+            stage: id.stage,
+            part: id.part,
+            content: content.clone(),
+            inputs,
+            worker: worker.to_owned(),
+            attempt: lease.attempt,
+            token,
+            elapsed_ms,
+        });
+        self.tasks[task] = TaskState::Committing(Arc::clone(&commit), lease);
+        Offer::Commit(commit)
+    }
+
+    /// The record of a task is durable.
+    pub fn committed(&mut self, id: TaskId) {
+        let Some(task) = self.plan.index_of(id) else { return };
+        let TaskState::Committing(commit, lease) = &self.tasks[task] else { return };
+        let (commit, lease) = (Arc::clone(commit), lease.clone());
+        // Short tasks end before their first heartbeat; what they made is then the best count of what they handled.
+        let keys = commit.content.outputs.iter().filter(|file| artifact_of(file).kind != ArtifactKind::Work).map(|file| file.keys);
+        self.positions += lease.positions.max(keys.sum());
+        self.remember_place(&lease);
+        self.finish(task, commit);
+    }
+
+    /// The record of a task could not be written. The lease goes on, so that the worker may hand the result in again.
+    pub fn commit_failed(&mut self, now: Duration, id: TaskId, failure: &CommitFailure) {
+        let Some(task) = self.plan.index_of(id) else { return };
+        let TaskState::Committing(commit, lease) = &self.tasks[task] else { return };
+        let (token, mut lease) = (commit.token, lease.clone());
+        lease.expires = now + self.policy.lease;
+        self.tasks[task] = TaskState::Leased;
+        self.note(task, "coordinator", &failure.message);
+        self.leases.insert(token, lease);
+        let cause = if failure.disk_full { PauseCause::DiskFull } else { PauseCause::Failures };
+        self.pause(cause, failure.message.clone());
+    }
+
+    /// The store holds another record for a task whose record was to be written: the job stops.
+    pub fn commit_conflicts(&mut self, id: TaskId, stored: &Commit) -> String {
+        let Some(task) = self.plan.index_of(id) else { return String::new() };
+        let (what, worker) = match &self.tasks[task] {
+            TaskState::Committing(ours, _) => (difference(&stored.content, &ours.content), ours.worker.clone()),
+            _ => (String::from("its record"), String::from("this one")),
+        };
+        let message = two_results(id, &what, &stored.worker, &worker);
+        self.tasks[task] = TaskState::Ready;
+        self.ready.insert(task);
+        self.fail_job(message.clone());
+        message
+    }
+
+    /// A worker gives a task back.
+    pub fn fail(&mut self, id: TaskId, token: u64, reason: Reason, message: &str) -> FailAction {
+        if self.leased(id, token).is_none() {
+            return FailAction::Ignored;
+        }
+        let Some(lease) = self.release(token) else { return FailAction::Ignored };
+        let worker = lease.worker.name;
+        match reason {
+            Reason::Leaving => return FailAction::Noted,
+            Reason::DiskFull => {
+                self.note(lease.task, &worker, message);
+                self.pause(PauseCause::DiskFull, message.to_owned());
+            }
+            Reason::BadInput => {
+                self.note(lease.task, &worker, message);
+                self.ready.remove(&lease.task);
+                self.tasks[lease.task] = TaskState::Suspect;
+                return FailAction::CheckInputs(lease.task);
+            }
+            Reason::Error | Reason::Unspecified => {
+                self.note(lease.task, &worker, message);
+                self.count_failure(lease.task, &worker, message);
+            }
+        }
+        FailAction::Noted
+    }
+
+    /// The files that a worker complained about are what they should be: the failure is the worker's.
+    pub fn inputs_are_sound(&mut self, task: TaskIndex, worker: &str, message: &str) {
+        if let TaskState::Suspect = self.tasks[task] {
+            self.tasks[task] = TaskState::Ready;
+            self.ready.insert(task);
+            self.count_failure(task, worker, &format!("{message} (the coordinator finds the file sound)"));
+        }
+    }
+
+    fn count_failure(&mut self, task: TaskIndex, worker: &str, message: &str) {
+        self.task_failures[task] += 1;
+        let failures = self.task_failures[task];
+        if failures >= self.policy.max_failures {
+            let id = self.plan.tasks[task].id;
+            self.pause(PauseCause::Failures, format!("task {id} has failed {failures} times, the last time on {worker}: {message}"));
+        }
+    }
+
+    /// Adds a line to what people read about failures.
+    pub(super) fn note(&mut self, task: TaskIndex, worker: &str, message: &str) {
+        let id = self.plan.tasks[task].id;
+        self.failures.truncate(FAILURES_KEPT - 1);
+        self.failures.push_front(format!("task {id} on {worker}, attempt {}: {message}", self.attempts[task]));
+    }
+
+    /// A task is done, now or in an earlier life.
+    pub(super) fn finish(&mut self, task: TaskIndex, commit: Arc<Commit>) {
+        let planned = &self.plan.tasks[task];
+        self.bytes += commit.content.outputs.iter().map(|file| file.bytes).sum::<u64>();
+        self.cost_done += planned.plan.cost;
+        self.tasks_done += 1;
+        self.stages[planned.id.stage as usize].unfinished -= 1;
+        commit.content.outputs.iter().for_each(|file| {
+            self.expected.remove(&artifact_of(file));
+        });
+        self.ready.remove(&task);
+        self.tasks[task] = TaskState::Done(commit);
+    }
+
+    pub(super) fn remember_place(&mut self, lease: &Lease) {
+        let stage = &self.plan.stages[self.plan.tasks[lease.task].id.stage as usize];
+        let (pass, first) = super::place_of(&self.plan, stage);
+        self.last_place = (pass, lease.layer.unwrap_or(first));
+    }
+}
+
+fn two_results(id: TaskId, what: &str, earlier: &str, later: &str) -> String {
+    format!(
+        "task {id} has two different results: {what} from worker {earlier} is not the same from worker {later}; one of the two \
+         machines or builds computes wrong numbers, so nothing is published"
+    )
+}
+
+/// The first thing in which two results differ.
+fn difference(a: &Content, b: &Content) -> String {
+    if let Some((file, _)) = a.outputs.iter().zip(&b.outputs).find(|(a, b)| a != b) {
+        return named(artifact_of(file));
+    }
+    if a.counts != b.counts { "what was counted".into() } else { "a fact".into() }
+}
