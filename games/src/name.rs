@@ -114,7 +114,7 @@ fn parse_2048(size: &str, options: &[&str]) -> Result<Spec2048, String> {
             ("horizon", Some(value)) => {
                 let last = spec.last_age();
                 let age: u32 = value.parse().map_err(|_| format!("+horizon={value}: {value:?} is not a whole number"))?;
-                if age % 2 != 0 || !(4..=last).contains(&age) {
+                if !age.is_multiple_of(2) || !(4..=last).contains(&age) {
                     return Err(format!("+horizon={value}: the age must be an even number from 4 to {last} on this board"));
                 }
                 spec.horizon = (age != last).then_some(age);
@@ -131,7 +131,8 @@ fn parse_2048(size: &str, options: &[&str]) -> Result<Spec2048, String> {
 }
 
 fn parse_bearoff(size: &str, options: &[&str]) -> Result<SpecBearoff, String> {
-    let form = "a bearoff table is called bearoff-PxC, P points (1 to 18) and at most C checkers (1 to 15), for example bearoff-6x15";
+    let form =
+        "a bearoff table is called bearoff-PxC, P points (1 to 18) and at most C checkers (1 to 15), for example bearoff-6x15";
     let (points, checkers) = dimensions(size, form)?;
     let points = within("points", points, 1, 18)?;
     let checkers = within("checkers", checkers, 1, 15)?;

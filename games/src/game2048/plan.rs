@@ -60,9 +60,14 @@ pub fn layers<const R: usize, const C: usize>(
                 return Err(OpenError { table: crate::TableName::Game2048(spec.clone()), problem, help: narrower(spec) });
             }
             let universe = size.universe as u64;
-            Ok(LayerInfo { layer: Layer(age), universe, keys: None, shards: vec![0..universe], blocks: vec![size.blocks] })
+            Ok(LayerInfo { layer: Layer(age), universe, keys: None, shards: one_shard(universe), blocks: vec![size.blocks] })
         })
         .collect()
+}
+
+/// Every layer is one shard.
+fn one_shard(universe: u64) -> Vec<Range<u64>> {
+    std::iter::once(0..universe).collect()
 }
 
 /// The stages of both passes: forward over runs of ages upwards, then backward over the same runs downwards.
@@ -147,7 +152,7 @@ mod tests {
     use super::*;
 
     fn layer(i: u32, universe: u64) -> LayerInfo {
-        LayerInfo { layer: Layer(4 + 2 * i), universe, keys: None, shards: vec![0..universe], blocks: vec![1] }
+        LayerInfo { layer: Layer(4 + 2 * i), universe, keys: None, shards: one_shard(universe), blocks: vec![1] }
     }
 
     #[test]

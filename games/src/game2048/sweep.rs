@@ -43,8 +43,8 @@ pub struct Piece<'a, const R: usize, const C: usize> {
 impl<const R: usize, const C: usize> Piece<'_, R, C> {
     /// Calls `f` on every board of the piece, in order of rank.
     #[inline]
-    pub fn for_each(&self, mut f: impl FnMut(u64)) {
-        boards(self.ranks, |w| self.words[w], self.range.clone(), |board| f(board));
+    pub fn for_each(&self, f: impl FnMut(u64)) {
+        boards(self.ranks, |w| self.words[w], self.range.clone(), f);
     }
 }
 

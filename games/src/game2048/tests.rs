@@ -25,9 +25,8 @@ fn check(name: &str, counts: (u64, u64, u64), value: f64, relative: f64) -> Memo
 
 #[test]
 fn two_by_two_matches_the_exact_fraction() {
-    let table = check("2048-2x2", (110, 67, 36), 66.966_041_949_571_012_6, 1.0);
     let exact = 41_852_593_410_688_287_414_496_003.0 / 625_000_000_000_000_000_000_000.0;
-    close("2x2", table.facts()["value"], exact, 1e-12);
+    let table = check("2048-2x2", (110, 67, 36), exact, 1e-12);
     for (age, value) in [(4, 67.696_264_078_768_93), (6, 64.006_101_615_794_8), (8, 60.907_726_245_536)] {
         close("by age", table.facts()[&format!("value_age_{age}")], value, 1e-13);
     }
@@ -36,18 +35,18 @@ fn two_by_two_matches_the_exact_fraction() {
 #[test]
 fn two_by_three_and_three_by_two_are_one_game() {
     for name in ["2048-2x3", "2048-3x2"] {
-        check(name, (21_752, 14_883, 4_484), 480.258_271_775_958_036_6, 1e-12);
+        check(name, (21_752, 14_883, 4_484), 480.258_271_775_958_04, 1e-12);
     }
 }
 
 #[test]
 fn two_by_four_matches_the_published_counts() {
-    check("2048-4x2", (4_980_767, 3_406_686, 892_648), 2641.873_035_692_24, 1e-13);
+    check("2048-4x2", (4_980_767, 3_406_686, 892_648), 2_641.873_035_692_24, 1e-13);
 }
 
 #[test]
 fn three_by_three_matches_the_published_solution() {
-    let table = check("2048-3x3", (48_713_519, 31_431_374, 7_388_502), 5468.486_797_41, 1e-10);
+    let table = check("2048-3x3", (48_713_519, 31_431_374, 7_388_502), 5_468.486_797_41, 1e-10);
     for (age, value) in [(4, 5_469.214_070_146_745), (6, 5_465.577_706_468_288), (8, 5_461.941_342_711_579)] {
         close("by age", table.facts()[&format!("value_age_{age}")], value, 1e-12);
     }
