@@ -1,0 +1,263 @@
+//! One-sided backgammon bearoff: how many rolls one player needs to bear off all checkers, when nobody is in the way.
+//!
+//! A key is the position before the roll, a layer the positions of one pip count. From a position chance rolls two dice, the
+//! player chooses among the plays of the roll, and every play costs one roll:
+//!
+//! ```text
+//!     mean(position) = 1 + Σ over the 21 rolls  chance × min over plays of mean(position after the play)
+//! ```
+//!
+//! Play lowers the pip count by 1 to 24, so layers are computed upwards from 0 pips, in one backward pass; which positions there are
+//! is known beforehand.
+//!
+//! * **Keys** are GNU Backgammon's position index, which runs over all positions of up to C checkers, C(P + C, P) of them: the
+//!   universe of every layer. `count.rs` turns positions into indices and into ordinals within a layer without any stored set.
+//! * **Rules**: a non-double may be played in either order, a double is four moves, a die bears a checker off its own point even
+//!   when higher points are occupied, a larger die bears off only from the highest occupied point, and moving inside instead of
+//!   bearing off is legal.
+//! * **Play** has the least mean. Plays whose means agree to 1e-12 are tied; among them the least variance decides (to 1e-12), then the
+//!   fewest pips left, then the smallest index. So no stored value hangs on how a sum was rounded.
+//! * **Columns**: the mean; the variance; `rolls`, the distribution of the number of rolls under that play; and `first_off`, the
+//!   distribution of the number of rolls until the first checker is off. That is what decides about gammons, and as in GNU
+//!   Backgammon's databases it has its own play: of positions with all C checkers on the board, the least mean number of rolls
+//!   until one is off, ties as above. With fewer than C checkers one is off already: `first_off` is 0 rolls for certain.
+//!   Distributions leave off what is below 2^-64 at their ends.
+//! * **Effective pip count**: the mean number of rolls times the mean pips of a roll, 49/6 with fair dice; see [`Bearoff::epc`].
+//! * `+doubles=P` gives each double the chance P/6 and the other rolls equal parts of the rest. Everything follows, play and EPC too.
+//! * `+meaningless` replaces the values of positions of 1 to 24 pips: they take splitmix64(index) mod 8 + 1 rolls for certain, both
+//!   for `rolls` and, with C checkers, for `first_off`. There nothing can be chosen, and that number is the value of every state.
+
+mod board;
+mod count;
+mod dice;
+mod kernel;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod text;
+mod ways;
+
+use crate::hash::splitmix64;
+use crate::name::{SpecBearoff, TableName};
+use crate::space::*;
+use board::{Board, Sums};
+use count::Counting;
+use dice::{Dice, MOST_PIPS, ROLLS};
+use plan::Plan;
+
+/// The state space of a one-sided bearoff table.
+///
+/// A [`Position`] has the checkers on point i in bits 4(i - 1)..4i. A state has the roll's number, 1 to 21, above that in bits
+/// 72..77; a key has 0 there.
+#[derive(Debug)]
+pub struct Bearoff {
+    name: TableName,
+    spec: SpecBearoff,
+    board: Board,
+    counting: Counting,
+    dice: Dice,
+    plan: Plan,
+}
+
+/// Where a state keeps the number of its roll.
+const ROLL_SHIFT: u32 = 72;
+
+/// One play of a roll.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Play {
+    /// In backgammon notation: `6/off 4/off`, `6/2(2)`.
+    pub label: String,
+    /// The place of the position after it.
+    pub key: Key,
+    /// The position after it.
+    pub position: Position,
+}
+
+impl Bearoff {
+    /// The state space of a table.
+    pub fn new(spec: &SpecBearoff) -> Self {
+        let counting = Counting::new(spec.points, spec.checkers);
+        let plan = Plan::new(&counting);
+        let name = TableName::Bearoff(spec.clone());
+        Self { name, spec: spec.clone(), board: Board::new(spec.points), counting, dice: Dice::new(spec), plan }
+    }
+
+    /// Mean number of pips of a roll: 49/6 with fair dice.
+    pub fn pips_per_roll(&self) -> f64 {
+        self.dice.mean_pips()
+    }
+
+    /// Effective pip count: what a mean number of rolls is worth in pips.
+    pub fn epc(&self, mean: f64) -> f64 {
+        mean * self.pips_per_roll()
+    }
+
+    /// The position as numbers, if it is a key of this table.
+    fn sums(&self, position: Position) -> Option<Sums> {
+        let board = (1_u128 << (4 * self.spec.points)) - 1;
+        let total: u128 = (0..self.spec.points).map(|i| position.0 >> (4 * i) & 15).sum();
+        (position.0 & !board == 0 && total <= self.spec.checkers as u128).then(|| self.board.sums(position))
+    }
+
+    /// A state's position and roll.
+    fn state(&self, state: Position) -> Option<(Sums, usize)> {
+        let roll = usize::try_from(state.0 >> ROLL_SHIFT).ok()?.checked_sub(1).filter(|&roll| roll < ROLLS.len())?;
+        Some((self.sums(Position(state.0 & ((1 << ROLL_SHIFT) - 1)))?, roll))
+    }
+
+    fn key(&self, sums: Sums) -> Key {
+        let pips = u32::try_from(self.counting.place(sums).0).expect("at most 270 pips");
+        Key { layer: Layer(pips), rank: self.counting.index(sums) }
+    }
+
+    fn is_meaningless(&self, pips: usize) -> bool {
+        self.spec.meaningless && (1..=MOST_PIPS).contains(&pips)
+    }
+
+    fn meaningless_rolls(&self, sums: Sums) -> usize {
+        usize::from((splitmix64(self.counting.index(sums)) & 7) as u8) + 1
+    }
+
+    fn start(&self) -> Position {
+        Position((self.spec.checkers as u128) << (4 * (self.spec.points - 1)))
+    }
+}
+
+/// Puts the choices from `start` on in the order of their index, each once, and says where they end.
+fn sort_and_dedup(leaves: &mut Vec<Leaf>, start: usize) -> usize {
+    leaves[start..].sort_unstable_by_key(|leaf| leaf.key.map(|key| key.rank));
+    let mut end = start;
+    for i in start..leaves.len() {
+        if end == start || leaves[end - 1] != leaves[i] {
+            leaves[end] = leaves[i];
+            end += 1;
+        }
+    }
+    leaves.truncate(end);
+    end
+}
+
+impl StateSpace for Bearoff {
+    fn name(&self) -> &TableName {
+        &self.name
+    }
+
+    fn layers(&self) -> &[LayerInfo] {
+        &self.plan.layers
+    }
+
+    fn stages(&self) -> &[Stage] {
+        &self.plan.stages
+    }
+
+    fn task(&self, task: TaskId) -> TaskPlan {
+        self.plan.task(&self.counting, task)
+    }
+
+    fn scalar_columns(&self) -> &'static [&'static str] {
+        &["mean", "variance"]
+    }
+
+    fn dist_columns(&self) -> &'static [&'static str] {
+        &["rolls", "first_off"]
+    }
+
+    fn aim(&self) -> Aim {
+        Aim::Least
+    }
+
+    fn run(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {
+        self.run_task(task, io)
+    }
+
+    fn rank(&self, position: Position) -> Option<Key> {
+        self.sums(position).map(|sums| self.key(sums))
+    }
+
+    fn unrank(&self, key: Key) -> Option<Position> {
+        if key.rank >= self.counting.universe() {
+            return None;
+        }
+        let sums = self.counting.of_index(key.rank);
+        (self.key(sums) == key).then(|| self.board.position(sums))
+    }
+
+    fn canonical(&self, position: Position) -> Position {
+        position
+    }
+
+    fn outcomes(&self, key: Position) -> Vec<Outcome> {
+        if !self.sums(key).is_some_and(|sums| sums != Sums::OFF) {
+            return Vec::new();
+        }
+        (1_u128..)
+            .zip(ROLLS)
+            .map(|(number, (high, low))| Outcome {
+                chance: self.dice.chance(number as usize - 1),
+                label: format!("{high}{low}"),
+                state: Position(key.0 | number << ROLL_SHIFT),
+            })
+            .collect()
+    }
+
+    fn choices(&self, state: Position) -> Vec<Choice> {
+        match self.state(state) {
+            Some((sums, roll)) if !self.is_meaningless(self.counting.place(sums).0) => self
+                .plays(self.board.position(sums), ROLLS[roll])
+                .into_iter()
+                .map(|Play { label, key, position }| Choice { label, reward: 1.0, key: Some(key), position })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn terminal_value(&self, state: Position) -> f64 {
+        match self.state(state) {
+            Some((sums, _)) if self.is_meaningless(self.counting.place(sums).0) => self.meaningless_rolls(sums) as f64,
+            _ => 0.0,
+        }
+    }
+
+    fn beyond_value(&self, _position: Position) -> f64 {
+        0.0
+    }
+
+    fn expand(&self, key: Position, into: &mut Expansion) {
+        let Some(sums) = self.sums(key).filter(|&sums| sums != Sums::OFF) else { return };
+        let meaningless = self.is_meaningless(self.counting.place(sums).0);
+        let terminal = if meaningless { self.meaningless_rolls(sums) as f64 } else { 0.0 };
+        for (number, &roll) in ROLLS.iter().enumerate() {
+            let mut end = into.leaves.len();
+            if !meaningless {
+                let leaves = &mut into.leaves;
+                self.board.successors(sums, roll, &mut |next| leaves.push(Leaf { gain: 1.0, key: Some(self.key(next)) }));
+                end = sort_and_dedup(leaves, end);
+            }
+            into.branches.push(Branch { chance: self.dice.chance(number), end, terminal });
+        }
+    }
+
+    fn starts(&self) -> Vec<Outcome> {
+        let SpecBearoff { points, checkers, .. } = self.spec;
+        vec![Outcome { chance: 1.0, label: format!("{checkers} on the {points}-point"), state: self.start() }]
+    }
+
+    fn starts_are_states(&self) -> bool {
+        false
+    }
+
+    fn parse(&self, text: &str) -> Result<Position, PositionError> {
+        text::parse(text, &self.spec)
+    }
+
+    fn format(&self, position: Position) -> String {
+        text::format(position, &self.spec)
+    }
+
+    fn standing(&self, position: Position, _table: &dyn TableReader) -> Result<Standing, ReadError> {
+        Ok(match self.sums(position) {
+            Some(_) => Standing::Inside,
+            None => Standing::Impossible(format!("{} is no position of {}", self.format(position), self.name)),
+        })
+    }
+}
