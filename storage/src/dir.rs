@@ -1,12 +1,27 @@
-//! placeholder
-use crate::error::StoreError;
+//! The directory of one table, while it is built.
+//!
+//! Two kinds of files live in it. *Records* (JSON, small) go through an object store, so that the same calls will serve S3: `put_new`
+//! creates a record only if there is none of that name, which is how two workers that finished the same task find out. *Shard files*
+//! are written here directly, to a file in `build/tmp` that gets its name when every byte is on the disk.
+//!
+//! Every write is durable when the call returns: the file is synced, and so is each folder whose entries changed.
+
+use crate::error::{ShardError, StoreError};
 use crate::lock::DirLock;
 use crate::record::FileRecord;
 use crate::shard::ShardFile;
-use crate::error::ShardError;
-use std::collections::BTreeSet;
+use futures::TryStreamExt;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where files are written before they get their names.
+pub(crate) const TMP: &str = "build/tmp";
 
 /// What became of a record that was to be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,38 +35,196 @@ pub enum PutOutcome {
 /// The directory of one table, while it is built. Clones are the same directory.
 #[derive(Clone, Debug)]
 pub struct TableDir {
-    root: Arc<PathBuf>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    store: LocalFileSystem,
+    /// Numbers the files in `build/tmp` of this process.
+    next: AtomicU64,
 }
 
 impl TableDir {
-    /// Opens a table's directory, and creates it when it is missing.
-    pub fn open(_root: &Path) -> Result<Self, StoreError> { todo!() }
+    /// Opens a table's directory, and creates it when it is missing. What is in it already is not looked at.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        match fs::metadata(root) {
+            Ok(metadata) if !metadata.is_dir() => return Err(StoreError::NotADirectory { path: root.to_owned() }),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create_dirs(root)?,
+            Err(error) => return Err(StoreError::io("open", root, error)),
+        }
+        let root = root.canonicalize().map_err(|error| StoreError::io("open", root, error))?;
+        fs::read_dir(&root).map_err(|error| StoreError::io("open", &root, error))?;
+        let store =
+            LocalFileSystem::new_with_prefix(&root).map_err(|error| StoreError::object("open", &root, error))?.with_fsync(true);
+        Ok(Self { inner: Arc::new(Inner { root, store, next: AtomicU64::new(0) }) })
+    }
+
     /// The directory.
-    pub fn root(&self) -> &Path { &self.root }
+    pub fn root(&self) -> &Path {
+        &self.inner.root
+    }
+
     /// Where a file of the table is in the file system.
-    pub fn path(&self, _relative: &str) -> PathBuf { todo!() }
-    /// Creates a record, unless one of that name is there.
-    pub async fn put_new(&self, _path: &str, _bytes: Vec<u8>) -> Result<PutOutcome, StoreError> { todo!() }
-    /// Creates a record or replaces it, at once.
-    pub async fn put_over(&self, _path: &str, _bytes: Vec<u8>) -> Result<(), StoreError> { todo!() }
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.inner.root.join(relative)
+    }
+
+    fn object(&self, path: &str) -> Result<ObjectPath, StoreError> {
+        ObjectPath::parse(path)
+            .ok()
+            .filter(|parsed| parsed.as_ref() == path && !path.is_empty())
+            .ok_or_else(|| StoreError::BadName { path: path.to_owned() })
+    }
+
+    /// Creates a record, unless one of that name is there: of two calls with the same name at the same time one wins.
+    pub async fn put_new(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<PutOutcome, StoreError> {
+        let payload = PutPayload::from(bytes.into());
+        match self.inner.store.put_opts(&self.object(path)?, payload, PutOptions::from(PutMode::Create)).await {
+            Ok(_) => Ok(PutOutcome::Created),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(PutOutcome::Exists),
+            Err(error) => Err(StoreError::object("create", &self.path(path), error)),
+        }
+    }
+
+    /// Creates a record or replaces it, at once: readers see the old one or the new one. For what needs no fencing.
+    pub async fn put_over(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), StoreError> {
+        let payload = PutPayload::from(bytes.into());
+        match self.inner.store.put(&self.object(path)?, payload).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(StoreError::object("write", &self.path(path), error)),
+        }
+    }
+
     /// The content of a record, `None` when there is none of that name.
-    pub async fn get(&self, _path: &str) -> Result<Option<Vec<u8>>, StoreError> { todo!() }
-    /// The names of all files below a folder, sorted.
-    pub async fn list(&self, _prefix: &str) -> Result<Vec<String>, StoreError> { todo!() }
+    pub async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let fail = |error| StoreError::object("read", &self.path(path), error);
+        match self.inner.store.get(&self.object(path)?).await {
+            Ok(found) => Ok(Some(found.bytes().await.map_err(fail)?.into())),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(fail(error)),
+        }
+    }
+
+    /// The names of all files below a folder, sorted, relative to the table. None when there is no such folder.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let folder = self.object(prefix.trim_end_matches('/'))?;
+        let listed: Result<Vec<_>, _> = self.inner.store.list(Some(&folder)).try_collect().await;
+        match listed {
+            Ok(metas) => {
+                let mut names: Vec<String> = metas.into_iter().map(|meta| meta.location.into()).collect();
+                names.sort();
+                Ok(names)
+            }
+            Err(object_store::Error::NotFound { .. }) => Ok(Vec::new()),
+            Err(error) => Err(StoreError::object("list", &self.path(prefix), error)),
+        }
+    }
+
     /// Removes a file. One that is not there is as good as removed.
-    pub async fn delete(&self, _path: &str) -> Result<(), StoreError> { todo!() }
-    /// Takes the lock of the directory.
-    pub fn lock(&self) -> Result<DirLock, StoreError> { todo!() }
-    /// Files and folders that no table puts there, sorted.
-    pub fn foreign_files(&self) -> Result<Vec<String>, StoreError> { todo!() }
-    /// Removes what interrupted writes left.
-    pub fn clean_tmp(&self) -> Result<(), StoreError> { todo!() }
-    /// Removes shard, index and work files that are not listed, and returns their names. Never touches foreign files or records.
-    pub fn remove_unlisted(&self, _keep: &BTreeSet<String>) -> Result<Vec<String>, StoreError> { todo!() }
-    /// Removes `build/`. The lock stays until it is dropped.
-    pub fn remove_build(&self) -> Result<(), StoreError> { todo!() }
+    pub async fn delete(&self, path: &str) -> Result<(), StoreError> {
+        match self.inner.store.delete(&self.object(path)?).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(StoreError::object("remove", &self.path(path), error)),
+        }
+    }
+
+    /// Takes the lock of the directory, or says which process has it.
+    pub fn lock(&self) -> Result<DirLock, StoreError> {
+        DirLock::take(&self.path("build"))
+    }
+
     /// Bytes that can still be written here.
-    pub fn free_bytes(&self) -> Result<u64, StoreError> { todo!() }
-    /// Opens a file of the table `table`, as its record describes it.
-    pub fn open_shard(&self, _table: &str, _record: &FileRecord) -> Result<ShardFile, ShardError> { todo!() }
+    pub fn free_bytes(&self) -> Result<u64, StoreError> {
+        let stat = rustix::fs::statvfs(self.root()).map_err(|error| StoreError::io("ask for the free space of", self.root(), error.into()))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Opens a file of the table called `table`, as its record describes it.
+    pub fn open_shard(&self, table: &str, record: &FileRecord) -> Result<ShardFile, ShardError> {
+        let file = ShardFile::open(&self.path(&record.path), Some(record))?;
+        file.expect_table(table)?;
+        Ok(file)
+    }
+
+    /// A new file in `build/tmp`, removed again when it is dropped before it got its name.
+    pub(crate) fn create_tmp(&self) -> Result<TmpFile, StoreError> {
+        loop {
+            // Processes on other machines may have the same number, so a name that is taken is left alone.
+            let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
+            let path = self.path(&format!("{TMP}/{}-{number}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok(TmpFile { dir: self.clone(), path: Some(path), file: Some(file) }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => create_dirs(&self.path(TMP))?,
+                Err(error) => return Err(StoreError::io("create", &path, error)),
+            }
+        }
+    }
+}
+
+/// A file that has no name yet.
+pub(crate) struct TmpFile {
+    dir: TableDir,
+    path: Option<PathBuf>,
+    file: Option<File>,
+}
+
+impl TmpFile {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        match (&mut self.file, &self.path) {
+            (Some(file), Some(path)) => file.write_all(bytes).map_err(|error| StoreError::io("write", path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings the bytes to the disk and gives them a name, in place of what had it.
+    pub(crate) fn publish(mut self, relative: &str) -> Result<(), StoreError> {
+        let target = self.dir.path(relative);
+        let folder = target.parent().unwrap_or(self.dir.root()).to_owned();
+        if let (Some(file), Some(path)) = (self.file.take(), &self.path) {
+            file.sync_all().map_err(|error| StoreError::io("write", path, error))?;
+            create_dirs(&folder)?;
+            fs::rename(path, &target).map_err(|error| StoreError::io("create", &target, error))?;
+            self.path = None;
+            sync_dir(&folder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for TmpFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Whatever went wrong is reported already; the next start of a build removes what is left.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Creates a directory and its missing parents, and syncs those whose entries changed.
+pub(crate) fn create_dirs(path: &Path) -> Result<(), StoreError> {
+    let fail = |error| StoreError::io("create", path, error);
+    match fs::create_dir(path) {
+        Ok(()) => path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync_dir),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
+            Ok(there) if !there.is_dir() => Err(StoreError::NotADirectory { path: path.to_owned() }),
+            _ => Ok(()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.parent() {
+            Some(parent) if parent != path && !parent.as_os_str().is_empty() => {
+                create_dirs(parent)?;
+                create_dirs(path)
+            }
+            _ => Err(fail(error)),
+        },
+        Err(error) => Err(fail(error)),
+    }
+}
+
+/// Makes the entries of a directory durable.
+pub(crate) fn sync_dir(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(|error| StoreError::io("sync", path, error))
 }

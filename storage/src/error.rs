@@ -87,7 +87,7 @@ pub enum Corruption {
     /// A question about a key or a column that the file does not have. The file is sound.
     #[error("there is no {what} {asked}: the file has {have}")]
     NoSuch {
-        /// `key`, `scalar column`, `distribution column` or `index`.
+        /// `key`, `scalar column`, `distribution column`, `index`, `shard` or `layer`.
         what: &'static str,
         /// The number asked for.
         asked: u64,

@@ -1,1 +1,76 @@
-//! placeholder
+//! The bytes of a file, read in place. The only unsafe code of the file layer is here.
+//!
+//! A map of a file that somebody cuts short kills the process that touches the missing pages. So the length is compared with what it
+//! must be before the file is mapped, files are never changed once they have their name (docs/FORMAT.md, "What is assumed of the
+//! disk"), and what is not ours, such as records and the manifest, is never mapped.
+#![allow(unsafe_code)]
+
+use memmap2::{Advice, Mmap};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+/// Bytes that are mapped from a file, or owned.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    /// A map of a whole file, for reading.
+    Mapped(Mmap),
+    /// Bytes from anywhere else.
+    Owned(Vec<u8>),
+}
+
+/// Why a file was not mapped.
+#[derive(Debug)]
+pub(crate) enum MapError {
+    /// It is not as long as it must be.
+    Length { found: u64, expected: u64 },
+    /// The operating system refused.
+    Io(io::Error),
+}
+
+/// Maps a file of `expected` bytes; of any length where that is `None`.
+pub(crate) fn map(path: &Path, expected: Option<u64>) -> Result<Bytes, MapError> {
+    let file = File::open(path).map_err(MapError::Io)?;
+    let metadata = file.metadata().map_err(MapError::Io)?;
+    if !metadata.is_file() {
+        return Err(MapError::Io(io::Error::other("it is not a file")));
+    }
+    let found = metadata.len();
+    if let Some(expected) = expected.filter(|&expected| expected != found) {
+        return Err(MapError::Length { found, expected });
+    }
+    if found == 0 {
+        return Ok(Bytes::Owned(Vec::new()));
+    }
+    // SAFETY: shard files are immutable: nobody writes to or truncates one after it got its name.
+    let map = unsafe { Mmap::map(&file) }.map_err(MapError::Io)?;
+    Ok(Bytes::Mapped(map))
+}
+
+impl Bytes {
+    /// The bytes.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map,
+            Bytes::Owned(bytes) => bytes,
+        }
+    }
+
+    /// Tells the operating system that a range will be read from front to back soon. Only a hint.
+    pub(crate) fn will_read(&self, range: Range<usize>) {
+        self.advise(Advice::WillNeed, range);
+    }
+
+    /// Tells the operating system that a range is read here and there: reading ahead would be wasted. Only a hint.
+    pub(crate) fn read_at_random(&self, range: Range<usize>) {
+        self.advise(Advice::Random, range);
+    }
+
+    fn advise(&self, advice: Advice, range: Range<usize>) {
+        if let Bytes::Mapped(map) = self {
+            // A hint that is refused changes no answer.
+            let _ = map.advise_range(advice, range.start, range.len());
+        }
+    }
+}
