@@ -1,0 +1,97 @@
+//! What can go wrong in a worker, and what it tells the coordinator about it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use strata_games::{ArtifactId, TaskError};
+use strata_proto::v1::fail_request::Reason;
+use strata_storage::StoreError;
+
+/// Why a worker ended although nobody told it to. A task that fails is not among these: it is reported to the coordinator and the
+/// worker asks for another.
+#[derive(thiserror::Error, Debug)]
+pub enum WorkerError {
+    /// The coordinator will not have this worker; the sentence is its own.
+    #[error("the coordinator refuses this worker: {0}")]
+    Refused(String),
+    /// The coordinator answered nothing for longer than the worker was told to wait.
+    #[error("the coordinator has not answered for {} s ({last}); start the worker again when it is back", waited.as_secs())]
+    Away {
+        /// How long.
+        waited: Duration,
+        /// The last error of the transport.
+        last: String,
+    },
+    /// This build or this machine computes wrong numbers.
+    #[error("the self-test failed, so nothing this worker computes can be trusted: {0}")]
+    SelfTest(String),
+    /// The threads could not be started.
+    #[error("cannot start {threads} threads: {cause}; ask for fewer with --threads")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        cause: String,
+    },
+}
+
+/// Why reading an input or writing an output of a task failed.
+#[derive(thiserror::Error, Clone, Debug)]
+pub enum IoFault {
+    /// An input is missing, or is not what the coordinator says it is.
+    #[error("input {}: {cause}", path.display())]
+    BadInput {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// An output could not be written.
+    #[error("cannot write the {} of layer {} shard {}: {source}", kind_name(artifact), artifact.layer, artifact.shard)]
+    Write {
+        /// Which.
+        artifact: ArtifactId,
+        /// What the store said.
+        source: Arc<StoreError>,
+    },
+    /// The kernel asked for a file that its plan does not name, or wrote one that it should not, or none. A fault of the program.
+    #[error("the kernel does not keep to its plan: {0}")]
+    Plan(String),
+    /// A thread that writes outputs panicked. A fault of the program.
+    #[error("writing the outputs panicked: {0}")]
+    WriterPanic(String),
+}
+
+impl IoFault {
+    /// What the coordinator should make of it.
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            IoFault::BadInput { .. } => Reason::BadInput,
+            IoFault::Write { source, .. } if source.is_disk_full() => Reason::DiskFull,
+            _ => Reason::Error,
+        }
+    }
+}
+
+impl From<IoFault> for TaskError {
+    fn from(fault: IoFault) -> Self {
+        TaskError::Io(Box::new(fault))
+    }
+}
+
+fn kind_name(artifact: &ArtifactId) -> &'static str {
+    match artifact.kind {
+        strata_games::ArtifactKind::Index => "keys",
+        strata_games::ArtifactKind::Work => "working values",
+        strata_games::ArtifactKind::Shard => "finished values",
+    }
+}
+
+/// The message of a caught panic.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "no message".into())
+}

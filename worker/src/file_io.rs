@@ -1,0 +1,311 @@
+//! What a kernel reads and writes, over the files of a table.
+//!
+//! Inputs are the files that the coordinator named, with their hashes: each is read whole and hashed before this process uses it for the first
+//! time ([`verified`](crate::verified)). Outputs are written and made durable by threads beside the kernel
+//! ([`writer`](crate::writer)); when [`FileIo::with_writers`] returns, all of them are durable or there is a fault.
+
+use crate::control::Control;
+use crate::convert::{artifact_id, file_kind};
+use crate::error::IoFault;
+use crate::verified;
+use crate::writer::{WRITERS, Write, Writer};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use strata_games::{
+    ArtifactId, ArtifactKind, Bitmap, Columns, Counts, Dists, Keys, Layer, LayerInfo, StateSpace, TaskError, TaskIo,
+};
+use strata_proto::v1;
+use strata_storage::{
+    ColumnRef, FileRecord, ShardError, ShardFile, ShardSpec, TableDir, encode_bits, encode_sorted, write_shard,
+};
+
+/// Most bytes of outputs that wait for the disk.
+const MOST_WAITING: u64 = 256 << 20;
+/// Least bytes of outputs that may wait, however little memory there is.
+const LEAST_WAITING: u64 = 1 << 20;
+
+/// The input and output of one task.
+pub(crate) struct FileIo<'a> {
+    table: Arc<str>,
+    space: &'a dyn StateSpace,
+    dir: &'a TableDir,
+    layers: BTreeMap<Layer, &'a LayerInfo>,
+    inputs: BTreeMap<ArtifactId, FileRecord>,
+    control: &'a Control,
+    writer: Writer<'a>,
+    counts: Mutex<BTreeMap<(Layer, u32), Counts>>,
+    facts: Mutex<BTreeMap<String, f64>>,
+}
+
+/// The keys of an output, as they wait for the disk.
+enum OwnedKeys {
+    Bits(Bitmap),
+    Sorted(Vec<u64>),
+}
+
+impl OwnedKeys {
+    fn of(keys: Keys<'_>) -> Self {
+        match keys {
+            Keys::Bits(bits) => OwnedKeys::Bits(bits.clone()),
+            Keys::Sorted(ranks) => OwnedKeys::Sorted(ranks.to_vec()),
+        }
+    }
+
+    fn keys(&self) -> Keys<'_> {
+        match self {
+            OwnedKeys::Bits(bits) => Keys::Bits(bits),
+            OwnedKeys::Sorted(ranks) => Keys::Sorted(ranks),
+        }
+    }
+}
+
+fn keys_bytes(keys: Keys<'_>) -> u64 {
+    match keys {
+        Keys::Bits(bits) => bits.words().len() as u64 * 8,
+        Keys::Sorted(ranks) => ranks.len() as u64 * 8,
+    }
+}
+
+fn columns_bytes(columns: &Columns) -> u64 {
+    let scalars: usize = columns.scalars.iter().map(Vec::len).sum();
+    let dists: usize = columns.dists.iter().map(|dists| dists.values.len() * 8 + dists.ends.len() * 9).sum();
+    (scalars * 8 + dists) as u64
+}
+
+/// Which file to write: the plain facts that a writing thread needs.
+struct Target<'a> {
+    table: Arc<str>,
+    dir: &'a TableDir,
+    space: &'a dyn StateSpace,
+    artifact: ArtifactId,
+    first_rank: u64,
+    universe: u64,
+    blocks: u64,
+}
+
+impl Target<'_> {
+    fn write(&self, keys: Option<Keys<'_>>, columns: Option<&Columns>) -> Result<FileRecord, IoFault> {
+        let ArtifactId { kind, layer, shard } = self.artifact;
+        let index = match keys {
+            None => None,
+            Some(Keys::Bits(bits)) if bits.len() == self.universe => Some(encode_bits(bits.words(), self.universe)),
+            Some(Keys::Bits(bits)) => {
+                return Err(IoFault::Plan(format!(
+                    "{} bits for layer {layer} shard {shard}, which has {} ranks",
+                    bits.len(),
+                    self.universe
+                )));
+            }
+            Some(Keys::Sorted(ranks)) => {
+                let encoded = encode_sorted(ranks, self.universe);
+                Some(encoded.map_err(|error| IoFault::Plan(format!("the keys of layer {layer} shard {shard}: {error}")))?)
+            }
+        };
+        let columns = columns.map_or_else(|| Ok(Vec::new()), |columns| self.column_refs(columns))?;
+        let spec = ShardSpec {
+            table: &self.table,
+            kind: file_kind(kind),
+            layer: layer.0,
+            shard,
+            first_rank: self.first_rank,
+            universe: self.universe,
+            blocks: self.blocks,
+        };
+        write_shard(self.dir, &spec, index.as_deref(), &columns)
+            .map_err(|error| IoFault::Write { artifact: self.artifact, source: error.into() })
+    }
+
+    fn column_refs<'c>(&self, columns: &'c Columns) -> Result<Vec<ColumnRef<'c>>, IoFault> {
+        let (scalars, dists) = (self.space.scalar_columns(), self.space.dist_columns());
+        if columns.scalars.len() != scalars.len() || columns.dists.len() != dists.len() {
+            let ArtifactId { layer, shard, .. } = self.artifact;
+            let (a, b) = (columns.scalars.len(), columns.dists.len());
+            return Err(IoFault::Plan(format!(
+                "{a} scalar and {b} distribution columns for layer {layer} shard {shard}, instead of {} and {}",
+                scalars.len(),
+                dists.len()
+            )));
+        }
+        let scalars = scalars.iter().zip(&columns.scalars).map(|(&name, values)| ColumnRef::Scalar { name, values });
+        let dists = dists.iter().zip(&columns.dists).map(|(&name, dists)| ColumnRef::Dist {
+            name,
+            ends: &dists.ends,
+            firsts: &dists.firsts,
+            values: &dists.values,
+        });
+        Ok(scalars.chain(dists).collect())
+    }
+}
+
+impl<'a> FileIo<'a> {
+    /// For one task, whose inputs are these files of the directory.
+    pub(crate) fn new(
+        space: &'a dyn StateSpace,
+        dir: &'a TableDir,
+        inputs: Vec<FileRecord>,
+        control: &'a Control,
+        memory_bytes: u64,
+    ) -> Self {
+        Self {
+            table: space.name().to_string().into(),
+            space,
+            dir,
+            layers: space.layers().iter().map(|info| (info.layer, info)).collect(),
+            inputs: inputs.into_iter().map(|record| (artifact_id(&record), record)).collect(),
+            control,
+            writer: Writer::new((memory_bytes / 8).clamp(LEAST_WAITING, MOST_WAITING)),
+            counts: Mutex::default(),
+            facts: Mutex::default(),
+        }
+    }
+
+    /// Runs `work` with the writing threads beside it, and returns when everything it wrote is durable or failed.
+    pub(crate) fn with_writers<T>(&self, work: impl FnOnce() -> T) -> T {
+        std::thread::scope(|scope| {
+            for _ in 0..WRITERS {
+                scope.spawn(|| self.writer.serve());
+            }
+            let result = work();
+            self.writer.close();
+            result
+        })
+    }
+
+    /// The first thing that went wrong with a file.
+    pub(crate) fn first_fault(&self) -> Option<IoFault> {
+        self.writer.first_fault()
+    }
+
+    /// Everything the task made: files, counts, facts.
+    pub(crate) fn into_results(self) -> (Vec<FileRecord>, Vec<v1::LayerCounts>, Vec<v1::Fact>) {
+        let counts = self.counts.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter();
+        let counts = counts
+            .map(|((layer, shard), counts)| v1::LayerCounts {
+                layer: layer.0,
+                shard,
+                states: counts.states,
+                afterstates: counts.afterstates,
+                terminal: counts.terminal,
+            })
+            .collect();
+        let facts = self.facts.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter();
+        let facts = facts.map(|(name, value)| v1::Fact { name, value }).collect();
+        (self.writer.into_records(), counts, facts)
+    }
+
+    fn fail<T>(&self, fault: IoFault) -> Result<T, TaskError> {
+        self.writer.fault(fault.clone());
+        Err(fault.into())
+    }
+
+    /// The run of ranks and the number of blocks of a shard.
+    fn run_of(&self, layer: Layer, shard: u32) -> Option<(Range<u64>, u64)> {
+        let info = self.layers.get(&layer)?;
+        let number = usize::try_from(shard).ok()?;
+        Some((info.shards.get(number)?.clone(), info.blocks.get(number).copied().unwrap_or(0)))
+    }
+
+    /// Opens an input, after checking that it is what the coordinator says.
+    fn input(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<(ShardFile, &FileRecord), TaskError> {
+        let id = ArtifactId { kind, layer, shard };
+        let Some(record) = self.inputs.get(&id) else {
+            return self.fail(IoFault::Plan(format!("it reads {id:?}, which is no input of the task")));
+        };
+        let opened = verified::verify(self.dir, record)
+            .map_err(|(path, cause)| IoFault::BadInput { path, cause })
+            .and_then(|()| self.dir.open_shard(&self.table, record).map_err(bad_input));
+        match opened {
+            Ok(file) => Ok((file, record)),
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    fn read<T>(&self, result: Result<T, ShardError>) -> Result<T, TaskError> {
+        result.or_else(|error| self.fail(bad_input(error)))
+    }
+
+    fn put(&self, artifact: ArtifactId, keys: Option<Keys<'_>>, columns: Option<&Columns>) -> Result<(), TaskError> {
+        let Some((run, blocks)) = self.run_of(artifact.layer, artifact.shard) else {
+            return self.fail(IoFault::Plan(format!("it writes {artifact:?}, and there is no such shard")));
+        };
+        let (first_rank, universe) = (run.start, run.end - run.start);
+        let target =
+            Target { table: Arc::clone(&self.table), dir: self.dir, space: self.space, artifact, first_rank, universe, blocks };
+        let bytes = keys.map_or(0, keys_bytes) + columns.map_or(0, columns_bytes);
+        if !self.writer.takes(bytes) {
+            return Ok(self.writer.write_now(|| target.write(keys, columns))?);
+        }
+        self.writer.reserve(bytes)?;
+        let keys = keys.map(OwnedKeys::of);
+        let columns = columns.cloned();
+        let write: Write<'a> = Box::new(move || target.write(keys.as_ref().map(OwnedKeys::keys), columns.as_ref()));
+        self.writer.queue(bytes, write);
+        Ok(())
+    }
+}
+
+fn bad_input(error: ShardError) -> IoFault {
+    let cause = match &error.section {
+        Some(section) => format!("{section}: {}", error.cause),
+        None => error.cause.to_string(),
+    };
+    IoFault::BadInput { path: error.path, cause }
+}
+
+impl TaskIo for FileIo<'_> {
+    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+        let (file, record) = self.input(ArtifactKind::Index, layer, shard)?;
+        let index = self.read(file.index())?;
+        let universe = self.run_of(layer, shard).map_or(0, |(run, _)| run.end - run.start);
+        if index.universe() != universe {
+            let cause = format!("it covers {} ranks, but the shard has {universe}", index.universe());
+            return self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause });
+        }
+        let mut bits = Bitmap::new(universe);
+        index.fill_bitmap(bits.words_mut());
+        Ok(bits)
+    }
+
+    fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError> {
+        let (file, _) = self.input(ArtifactKind::Work, layer, shard)?;
+        let scalars = (0..self.space.scalar_columns().len()).map(|column| self.read(file.scalars(column)));
+        let scalars = scalars.collect::<Result<Vec<_>, _>>()?;
+        let dists = (0..self.space.dist_columns().len()).map(|column| {
+            let (ends, firsts, values) = self.read(file.dists(column))?;
+            Ok(Dists { ends, firsts, values })
+        });
+        Ok(Columns { scalars, dists: dists.collect::<Result<Vec<_>, TaskError>>()? })
+    }
+
+    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
+        self.put(ArtifactId { kind: ArtifactKind::Index, layer, shard }, Some(keys), None)
+    }
+
+    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError> {
+        self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, None, Some(columns))
+    }
+
+    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: &Columns) -> Result<(), TaskError> {
+        self.put(ArtifactId { kind: ArtifactKind::Shard, layer, shard }, Some(keys), Some(columns))
+    }
+
+    fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError> {
+        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.insert((layer, shard), counts).is_some() {
+            drop(all);
+            return self.fail(IoFault::Plan(format!("it counts layer {layer} shard {shard} twice")));
+        }
+        Ok(())
+    }
+
+    fn put_fact(&self, name: &str, value: f64) {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value);
+    }
+
+    fn progress(&self, layer: Layer, positions: u64) -> Result<(), TaskError> {
+        self.control.progress(layer, positions)?;
+        // A kernel that would compute for hours should not learn at its end that the disk is full.
+        self.writer.first_fault().map_or(Ok(()), |fault| Err(fault.into()))
+    }
+}

@@ -1,0 +1,57 @@
+//! Which inputs this process has read and found to be what their hashes say.
+//!
+//! A task's inputs are named with their hashes. Before a file is used for the first time in a process all of it is hashed; later uses
+//! look here. The memory is of one state of the file: another length, time of change or inode, and it is hashed again.
+//! Section checksums, checked on every use, catch what changes underneath without any of these.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
+use strata_storage::{Digest, FileRecord, TableDir, check_file};
+
+#[derive(PartialEq, Eq)]
+struct Known {
+    digest: Digest,
+    bytes: u64,
+    changed: Option<SystemTime>,
+    inode: u64,
+}
+
+static VERIFIED: LazyLock<Mutex<HashMap<PathBuf, Known>>> = LazyLock::new(Mutex::default);
+
+/// Checks that a file is what its record says, by content. The error is its path and what is wrong.
+pub(crate) fn verify(dir: &TableDir, record: &FileRecord) -> Result<(), (PathBuf, String)> {
+    let path = dir.path(&record.path);
+    let fail = |cause: String| (path.clone(), cause);
+    // Taken before the hash: a change in between makes the next look differ, and the file is hashed again.
+    let now = state_of(&path, record).map_err(fail)?;
+    if now.bytes != record.bytes {
+        return Err(fail(format!("it has {} bytes instead of {}", now.bytes, record.bytes)));
+    }
+    if VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).get(&path) == Some(&now) {
+        return Ok(());
+    }
+    check_file(dir, record).map_err(|error| fail(error.to_string()))?;
+    VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), now);
+    Ok(())
+}
+
+fn state_of(path: &Path, record: &FileRecord) -> Result<Known, String> {
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "the file is missing".to_owned(),
+        _ => error.to_string(),
+    })?;
+    Ok(Known { digest: record.blake3, bytes: metadata.len(), changed: metadata.modified().ok(), inode: inode(&metadata) })
+}
+
+#[cfg(unix)]
+fn inode(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn inode(_: &Metadata) -> u64 {
+    0
+}
