@@ -59,19 +59,24 @@ fn write_number(out: &mut String, number: &Number) {
     }
 }
 
-/// As ECMAScript's `Number::toString` does (ECMA-262, 6.1.6.1.20): Rust gives the shortest digits, the layout is arranged here.
+/// As ECMAScript's `Number::toString` does (ECMA-262, 6.1.6.1.20): serde_json gives the shortest digits (of two that are equally near the
+/// even one, which `format!` does not), the layout is arranged here.
 fn write_f64(out: &mut String, v: f64) {
     if v == 0.0 {
         out.push('0');
         return;
     }
-    // "-1.234e5": sign, digits, and the exponent of the first digit.
-    let scientific = format!("{v:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let text = Number::from_f64(v).map_or_else(String::new, |number| number.to_string());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let negative = mantissa.starts_with('-');
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let point = exponent.parse::<i32>().unwrap_or(0) + 1; // digits before the decimal point
-    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let (before, after) = mantissa.trim_start_matches('-').split_once('.').unwrap_or((mantissa.trim_start_matches('-'), ""));
+    let all = format!("{before}{after}");
+    let significant = all.trim_start_matches('0');
+    let digits = significant.trim_end_matches('0');
+    let length = |text: &str| i32::try_from(text.len()).unwrap_or(i32::MAX);
+    let count = length(digits);
+    // Digits before the decimal point; negative: zeros after it.
+    let point = length(before) - (length(&all) - length(significant)) + exponent.parse::<i32>().unwrap_or(0);
     if negative {
         out.push('-');
     }
@@ -86,7 +91,7 @@ fn write_f64(out: &mut String, v: f64) {
     } else if (-5..=0).contains(&point) {
         out.push_str("0.");
         out.extend(std::iter::repeat_n('0', usize::try_from(-point).unwrap_or(0)));
-        out.push_str(&digits);
+        out.push_str(digits);
     } else {
         let (first, others) = digits.split_at(1);
         out.push_str(first);

@@ -382,12 +382,13 @@ mod tests {
             exact: bool,
         ) {
             let packed = pack_dists(dists.iter().map(|(first, values)| (*first, values.as_slice())), exact).unwrap();
-            prop_assert!(packed.error <= if exact { 0.0 } else { 1.2e-10 });
+            let most = if exact { 0.0 } else { 1.2e-10 };
+            prop_assert!(packed.error <= most);
             let group = DistGroup::parse(packed.form, &packed.bytes, dists.len()).unwrap();
             for (i, (first, values)) in dists.iter().enumerate() {
                 let mut entries = Vec::new();
                 let start = usize::from(group.read(i, &mut entries).unwrap());
-                for at in 0..300 {
+                for at in 0..300usize {
                     let given = at.checked_sub(usize::from(*first)).and_then(|k| values.get(k)).copied().unwrap_or(0.0);
                     let found = at.checked_sub(start).and_then(|k| entries.get(k)).copied().unwrap_or(0.0);
                     prop_assert!((given - found).abs() <= packed.error);
