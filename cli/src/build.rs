@@ -25,7 +25,6 @@ use strata_storage::Manifest;
 use strata_worker::{WorkerConfig, WorkerError, run_worker};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
 /// Which table, where, and with what.
 #[derive(clap::Args, Debug)]
@@ -86,7 +85,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::note(&format!("{name} in {shown} is complete: nothing to do (`strata verify {shown}` checks it)"));
         return report(args, &manifest, start);
     }
-    let plan = forecast(space.as_ref());
+    let plan = forecast(space.as_ref(), None);
     drop(space);
     let memory = preflight::memory(args.memory, args.workers.into(), &plan, &name)?;
     let threads = args.threads.map_or_else(resources::threads, usize::from);
@@ -121,17 +120,13 @@ async fn build(args: &Args, name: &TableName, memory: u64, threads: usize) -> Re
         .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let dir = args.out.clone();
     let locate: Arc<dyn Fn(&TableName) -> PathBuf + Send + Sync> = Arc::new(move |_| dir.clone());
-    let coordinator = Coordinator::start(CoordinatorConfig {
-        build: env!("CARGO_PKG_VERSION").to_string(),
-        lease: LEASE,
-        locate: Arc::clone(&locate),
-        ..CoordinatorConfig::default()
-    });
+    let config = CoordinatorConfig { lease: LEASE, ..CoordinatorConfig::new(env!("CARGO_PKG_VERSION"), Arc::clone(&locate)) };
+    let coordinator = Coordinator::start(config);
+    let service = coordinator.serve_in_process();
     let (stop, stopped) = watch::channel(false);
     let mut workers = JoinSet::new();
     let ended = async {
-        let channel = coordinator.connect().await.map_err(internal)?;
-        let mut jobs = JobsClient::new(channel);
+        let mut jobs = JobsClient::new(service.channel());
         let submitted = jobs.submit(SubmitRequest { table: name.to_string(), priority: 0 }).await.map_err(|status| refused(&status, args))?;
         let mut view = View::new(&args.out, Arc::clone(&progress));
         view.show(&submitted.into_inner());
@@ -143,8 +138,7 @@ async fn build(args: &Args, name: &TableName, memory: u64, threads: usize) -> Re
                 share(threads, args.workers.into(), number),
                 Arc::clone(&locate),
             );
-            let channel: Channel = coordinator.connect().await.map_err(internal)?;
-            workers.spawn(run_worker(channel, config, stopped.clone()));
+            workers.spawn(run_worker(service.channel(), config, stopped.clone()));
         }
         let request = WatchRequest { table: name.to_string(), interval_ms: WATCH_MS };
         let mut updates = jobs.watch(request).await.map_err(|status| refused(&status, args))?.into_inner();
@@ -193,7 +187,8 @@ fn end_of(status: &JobStatus, dir: &Path) -> Option<Result<(), Failure>> {
     match status.state() {
         JobState::Complete => Some(Ok(())),
         JobState::Paused => {
-            let free = resources::free_disk(dir).map_or_else(String::new, |f| format!(" ({} are free there now)", units::bytes(f)));
+            let free =
+                resources::free_disk(dir).map_or_else(String::new, |f| format!(" ({} are free there now)", units::bytes(f)));
             Some(Err(Failure::failed(format!("the build is paused: {}", why())).help(format!(
                 "when that is mended, the same command goes on from what is finished{free}: {}",
                 output::this_command()
@@ -220,10 +215,6 @@ fn refused(status: &tonic::Status, args: &Args) -> Failure {
         }
         _ => failure.help(again()),
     }
-}
-
-fn internal(error: impl std::error::Error) -> Failure {
-    Failure::failed(format!("coordinator and workers cannot talk to each other: {}", chain(&error))).help(again())
 }
 
 /// A worker that leaves without having been told to takes the build with it, unless the coordinator had no more work.
@@ -266,7 +257,12 @@ impl View {
         let now = Instant::now();
         match status.state() {
             JobState::Checking => {
-                self.progress.show("checking", status.tasks_done, status.tasks, "what an earlier build left is compared with its hashes");
+                self.progress.show(
+                    "checking",
+                    status.tasks_done,
+                    status.tasks,
+                    "what an earlier build left is compared with its hashes",
+                );
             }
             JobState::Running => {
                 self.positions.reading(now, status.positions);

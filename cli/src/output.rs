@@ -69,7 +69,7 @@ pub fn facts(rows: &[(&str, String)]) -> String {
 /// A table without frames, its numbers to the right. The first `left` columns are text.
 pub fn table(header: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::NOTHING).set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(comfy_table::ContentArrangement::Disabled);
     table.set_header(header.to_vec());
     for row in rows {
         table.add_row(row);

@@ -1,18 +1,18 @@
 //! `strata predict`: what a build will need, before anything is built.
 //!
-//! Positions, disk and memory come from the plan ([`crate::forecast`]). The time comes from a measurement: the plan of the table
-//! itself, or of a smaller one of the same game, is run in memory for about two seconds on the threads that a build would have.
+//! Positions, disk and memory come from the plan. The time comes from a measurement: for about two seconds the plan is run in memory,
+//! on the threads that a build would have. What the forward pass finishes in that time is counted exactly.
 
 use crate::args::{open_space, table_name};
-use crate::failure::Failure;
-use crate::forecast::{Forecast, Known, forecast};
+use crate::failure::{Failure, chain};
+use crate::forecast::{Forecast, forecast};
 use crate::output;
 use crate::resources;
 use crate::units;
 use serde::Serialize;
-use std::time::{Duration, Instant};
-use strata_games::memory::MemoryIo;
-use strata_games::{StateSpace, TableName, TaskError};
+use std::path::PathBuf;
+use std::time::Duration;
+use strata_worker::estimate::{Known, measure};
 
 /// Which table.
 #[derive(clap::Args, Debug)]
@@ -22,9 +22,9 @@ Examples:
   strata predict 2048-4x3+horizon=200
   strata predict bearoff-6x15 --json
 
-Positions are exact where theory or a published count knows them, otherwise an upper bound, marked so. Disk and time
-follow from the positions; an upper bound makes them upper bounds too. The time is measured on a smaller table of the
-same game for about two seconds and does not count waiting for the disk.")]
+Positions are exact where theory, a published count or a quick count knows them, otherwise an upper bound, marked so.
+Disk and time follow from the positions; an upper bound makes them upper bounds too. The time is that of the
+computation, measured here for about two seconds; a slow disk adds to it.")]
 pub struct Args {
     /// Name of the table, for example 2048-3x3
     #[arg(value_name = "NAME")]
@@ -42,70 +42,86 @@ pub struct Args {
 struct Prediction {
     table: String,
     layers: u64,
+    shards: u64,
     tasks: u64,
-    positions: Known,
+    positions: Positions,
     #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<u64>,
     table_bytes: u64,
-    peak_disk_bytes: u64,
-    task_memory_bytes: u64,
+    disk_bytes: u64,
+    disk_free_bytes: Option<u64>,
+    memory_bytes: u64,
+    memory_free_bytes: Option<u64>,
     threads: usize,
-    /// Whether a measurement was possible at all.
+    /// Absent when the measurement did not get far enough.
     seconds: Option<f64>,
-    measured_on: Option<String>,
 }
 
-/// How long a measurement should take at least to be worth something.
-const ENOUGH: Duration = Duration::from_millis(700);
-/// And at most.
-const LONGEST: Duration = Duration::from_millis(2500);
+/// A number of stored positions.
+#[derive(Serialize, Debug)]
+struct Positions {
+    count: u64,
+    exact: bool,
+}
+
+/// How long the measurement takes.
+const BUDGET: Duration = Duration::from_secs(2);
 
 /// Prints the prediction.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let name = table_name(&args.name)?;
     let space = open_space(&name)?;
-    let plan = forecast(space.as_ref());
     let threads = args.threads.map_or_else(resources::threads, usize::from);
-    if output::is_terminal(output::Stream::Err) {
-        output::note("measuring the speed of this machine...");
+    let measured = resources::pool(threads)?
+        .install(|| measure(space.as_ref(), BUDGET))
+        .map_err(|e| Failure::failed(format!("the measurement failed: {}", chain(&e))))?;
+    let plan = forecast(space.as_ref(), measured.keys.as_ref());
+    let seconds = plan.estimate.seconds(&measured.speeds);
+    if !args.json {
+        return output::result(&text(&name.to_string(), &plan, threads, seconds));
     }
-    let speed = measure(&name, space.as_ref(), threads)?;
-    let prediction = Prediction {
+    let estimate = &plan.estimate;
+    output::json(&Prediction {
         table: name.to_string(),
-        layers: plan.layers,
-        tasks: plan.tasks,
-        positions: plan.keys,
+        layers: estimate.layers,
+        shards: estimate.shards,
+        tasks: estimate.tasks,
+        positions: Positions { count: estimate.keys.bound(), exact: estimate.keys.is_exact() },
         states: plan.states,
-        table_bytes: plan.table_bytes,
-        peak_disk_bytes: plan.peak_bytes,
-        task_memory_bytes: plan.task_memory,
+        table_bytes: estimate.table_bytes,
+        disk_bytes: estimate.disk_bytes,
+        disk_free_bytes: resources::free_disk(&PathBuf::from(".")),
+        memory_bytes: estimate.memory_bytes,
+        memory_free_bytes: resources::available_memory(),
         threads,
-        seconds: speed.as_ref().map(|s| plan.cost as f64 / s.cost_per_second),
-        measured_on: speed.map(|s| s.on),
-    };
-    if args.json { output::json(&prediction) } else { output::result(&text(&prediction, &plan)) }
+        seconds,
+    })
 }
 
-fn text(prediction: &Prediction, plan: &Forecast) -> String {
-    let most = if plan.keys.exact { "about" } else { "at most" };
-    let time = match (prediction.seconds, &prediction.measured_on) {
-        (Some(seconds), Some(on)) => {
-            let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-            let threads = units::plural(prediction.threads as u64, "thread");
-            format!("{most} {} on {threads} of this machine (measured on {on})", units::duration(time))
+fn text(name: &str, plan: &Forecast, threads: usize, seconds: Option<f64>) -> String {
+    let estimate = &plan.estimate;
+    let most = if estimate.keys.is_exact() { "about" } else { "at most" };
+    let time = match seconds.map(|s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX)) {
+        Some(time) => {
+            format!(
+                "{most} {} of computing on {} of this machine",
+                units::duration(time),
+                units::plural(threads as u64, "thread")
+            )
         }
-        _ => "not measured".into(),
+        None => "not known: no task of the plan is done in two seconds".into(),
     };
-    let mut rows = vec![
-        ("table", prediction.table.clone()),
-        ("layers", units::count(plan.layers)),
-        ("positions", positions(plan.keys)),
-    ];
+    let free =
+        |bytes: Option<u64>, place: &str| bytes.map_or_else(String::new, |f| format!("; {} are free {place}", units::bytes(f)));
+    let disk_free = free(resources::free_disk(&PathBuf::from(".")), "in this directory");
+    let memory_free = free(resources::available_memory(), "now");
+    let mut rows =
+        vec![("table", name.to_string()), ("layers", units::count(estimate.layers)), ("positions", positions(estimate.keys))];
     rows.extend(plan.states.map(|n| ("states", format!("{} (exact)", units::count(n)))));
     rows.extend([
-        ("tasks", units::count(plan.tasks)),
-        ("disk", format!("{most} {} for the table, {} while it is built", units::bytes(plan.table_bytes), units::bytes(plan.peak_bytes))),
-        ("memory", format!("{} for the largest task, once for every worker", units::bytes(plan.task_memory))),
+        ("tasks", units::count(estimate.tasks)),
+        ("disk", disk(plan) + &disk_free),
+        ("memory", format!("{} for the largest task, once for every worker{memory_free}", units::bytes(estimate.memory_bytes))),
         ("time", time),
     ]);
     output::facts(&rows)
@@ -113,64 +129,14 @@ fn text(prediction: &Prediction, plan: &Forecast) -> String {
 
 /// A number of stored positions, and how much it is worth.
 pub fn positions(keys: Known) -> String {
-    format!("{} ({})", units::count(keys.count), if keys.exact { "exact" } else { "upper bound" })
+    format!("{} ({})", units::count(keys.bound()), if keys.is_exact() { "exact" } else { "upper bound" })
 }
 
-/// Work done a second, in the unit of [`strata_games::TaskPlan::cost`].
-struct Speed {
-    cost_per_second: f64,
-    on: String,
-}
-
-/// Runs plans in memory, small ones first, until one is large enough to tell the speed.
-fn measure(name: &TableName, space: &dyn StateSpace, threads: usize) -> Result<Option<Speed>, Failure> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|e| Failure::failed(format!("cannot start {threads} threads: {e}")).help("ask for fewer with --threads"))?;
-    let total = forecast(space).cost;
-    let mut speed = None;
-    let deadline = Instant::now() + LONGEST;
-    for small in smaller(name) {
-        let Ok(small_name) = small.parse::<TableName>() else { continue };
-        let Ok(small_space) = strata_games::open(&small_name) else { continue };
-        let cost = forecast(small_space.as_ref()).cost;
-        if cost > total && speed.is_some() {
-            break;
-        }
-        let start = Instant::now();
-        let Some(done) = pool.install(|| run_until(small_space.as_ref(), deadline)).map_err(|e| Failure::failed(e.to_string()))? else {
-            break;
-        };
-        let seconds = start.elapsed().as_secs_f64().max(1e-6);
-        speed = Some(Speed { cost_per_second: done as f64 / seconds, on: small });
-        if start.elapsed() > ENOUGH || deadline.saturating_duration_since(Instant::now()) < start.elapsed() * 4 {
-            break;
-        }
-    }
-    Ok(speed)
-}
-
-/// Tables of the same game, from the smallest.
-fn smaller(name: &TableName) -> Vec<String> {
-    match name {
-        TableName::Game2048(_) => ["2048-2x2", "2048-2x3", "2048-2x4", "2048-3x3+horizon=600"].map(String::from).into(),
-        TableName::Bearoff(spec) => [4, 6, 8, 10, 12, 15].map(|checkers| format!("bearoff-{}x{checkers}", spec.points.min(6))).into(),
-    }
-}
-
-/// The cost of the tasks that were done; `None` when the whole plan did not fit the time.
-fn run_until(space: &dyn StateSpace, deadline: Instant) -> Result<Option<u64>, TaskError> {
-    let mut io = MemoryIo::new(space).until(deadline);
-    let mut cost = 0u64;
-    loop {
-        match io.step() {
-            Ok(Some(task)) => cost += space.task(task).cost,
-            Ok(None) => return Ok(Some(cost)),
-            Err(TaskError::Stopped) => return Ok(None),
-            Err(other) => return Err(other),
-        }
-    }
+/// Room on the disk.
+pub fn disk(plan: &Forecast) -> String {
+    let most = if plan.estimate.keys.is_exact() { "about" } else { "at most" };
+    let (table, peak) = (units::bytes(plan.estimate.table_bytes), units::bytes(plan.estimate.disk_bytes));
+    format!("{most} {table} for the table, {peak} while it is built")
 }
 
 #[cfg(test)]
@@ -179,16 +145,7 @@ mod tests {
 
     #[test]
     fn upper_bounds_are_marked() {
-        assert_eq!(positions(Known { count: 54_264, exact: true }), "54,264 (exact)");
-        assert_eq!(positions(Known { count: 1_000, exact: false }), "1,000 (upper bound)");
-    }
-
-    #[test]
-    fn every_table_that_is_measured_on_has_a_name() {
-        for name in ["2048-4x3", "bearoff-6x15", "bearoff-18x3"] {
-            for small in smaller(&name.parse().unwrap()) {
-                assert!(small.parse::<TableName>().is_ok(), "{small}");
-            }
-        }
+        assert_eq!(positions(Known::Exact(54_264)), "54,264 (exact)");
+        assert_eq!(positions(Known::AtMost(1_000)), "1,000 (upper bound)");
     }
 }

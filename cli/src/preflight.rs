@@ -3,7 +3,7 @@
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::forecast::Forecast;
 use crate::output::{self, shell_quote};
-use crate::predict::positions;
+use crate::predict::{disk, positions};
 use crate::resources;
 use crate::table;
 use crate::units;
@@ -46,7 +46,8 @@ pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
             .help("move them away, or choose another directory with --out; nothing was changed"));
     }
     let another = |there: &str| {
-        Failure::failed(format!("{shown} holds the table {there}, not {name}")).help("give each table a directory of its own with --out")
+        Failure::failed(format!("{shown} holds the table {there}, not {name}"))
+            .help("give each table a directory of its own with --out")
     };
     if files.get("table.json").await.map_err(store)?.is_some() {
         let table = table::open_files(dir).map_err(|e| e.into_failure(dir))?;
@@ -74,51 +75,49 @@ fn list(names: &[String]) -> String {
 pub fn memory(given: Option<u64>, workers: u64, plan: &Forecast, name: &TableName) -> Result<u64, Failure> {
     let all = given.or_else(|| resources::available_memory().map(|m| m / 4 * 3)).unwrap_or(1 << 30);
     let each = all / workers;
-    if each >= plan.task_memory {
+    if each >= plan.estimate.memory_bytes {
         return Ok(each);
     }
-    let needed = plan.task_memory.saturating_mul(workers);
+    let needed = plan.estimate.memory_bytes.saturating_mul(workers);
     let rounded = needed.div_ceil(1 << 20);
     let (code, what) = match given {
         Some(size) => (USAGE, format!("--memory {} is too little", units::bytes(size))),
         None => (FAILED, format!("three quarters of the free memory, {}, are too little", units::bytes(all))),
     };
     let among = if workers == 1 { String::new() } else { format!(" and is shared by {workers} workers") };
-    let message = format!("{what}: the largest task of {name} needs {}{among}", units::bytes(plan.task_memory));
+    let message = format!("{what}: the largest task of {name} needs {}{among}", units::bytes(plan.estimate.memory_bytes));
     let fewer = if workers == 1 { "" } else { ", or use fewer workers with --workers" };
     Err(Failure { code, message, help: Some(format!("give at least --memory {rounded}MiB{fewer}")) })
 }
 
 /// Says what the build will need, and refuses it when the disk is certainly too small.
 pub fn needs(dir: &Path, plan: &Forecast, name: &TableName, memory: u64, crew: &str) -> Result<(), Failure> {
-    let about = if plan.keys.exact { "about" } else { "at most" };
-    let there = resources::used_by(dir);
+    let estimate = &plan.estimate;
     let free = resources::free_disk(dir);
-    let free_text = free.map_or_else(String::new, |f| format!("; {} free", units::bytes(f)));
-    output::note(&format!("{name}: {}, {} stored positions, {}", units::plural(plan.layers, "layer"), positions(plan.keys), units::plural(plan.tasks, "task")));
-    output::note(&format!(
-        "  disk    {about} {} for the table, {} while it is built{free_text}",
-        units::bytes(plan.table_bytes),
-        units::bytes(plan.peak_bytes)
-    ));
-    output::note(&format!("  memory  {} for the largest task; {crew} may use {}", units::bytes(plan.task_memory), units::bytes(memory)));
-    let missing = plan.peak_bytes.saturating_sub(there);
-    match free {
-        Some(free) if missing > free && plan.keys.exact => {
-            Err(Failure::failed(format!("the disk is too small: the build needs about {} more, and {} are free", units::bytes(missing), units::bytes(free)))
-                .help("make room, or choose a directory on a larger disk with --out"))
-        }
-        Some(free) if missing > free => {
-            output::note("note: the disk may be too small; should it fill up, the build stops, and goes on when there is room");
-            Ok(())
-        }
-        _ => Ok(()),
+    let free_text = free.map_or_else(String::new, |f| format!("; {} are free", units::bytes(f)));
+    let (layers, tasks) = (units::plural(estimate.layers, "layer"), units::plural(estimate.tasks, "task"));
+    output::note(&format!("{name}: {layers}, {} stored positions, {tasks}", positions(estimate.keys)));
+    output::note(&format!("  disk    {}{free_text}", disk(plan)));
+    let largest = units::bytes(estimate.memory_bytes);
+    output::note(&format!("  memory  {largest} for the largest task; {crew} may use {}", units::bytes(memory)));
+    let there = resources::used_by(dir);
+    let missing = |all: u64| free.filter(|&free| all.saturating_sub(there) > free).map(|_| all.saturating_sub(there));
+    if let (Some(missing), Some(free)) = (missing(plan.certain_bytes), free) {
+        let (missing, free) = (units::bytes(missing), units::bytes(free));
+        return Err(Failure::failed(format!("the disk is too small: the build needs about {missing} more, and {free} are free"))
+            .help("make room, or choose a directory on a larger disk with --out"));
     }
+    if missing(estimate.disk_bytes).is_some() {
+        output::note("note: the disk may be too small; should it fill up, the build stops, and goes on when there is room");
+    }
+    Ok(())
 }
 
 /// Makes the directory, so that what is wrong with its place is said before any work is done.
 pub fn create(dir: &Path) -> Result<(), Failure> {
-    TableDir::open(dir).map(|_| ()).map_err(|e| Failure::failed(crate::failure::chain(&e)).help("choose another directory with --out"))
+    TableDir::open(dir)
+        .map(|_| ())
+        .map_err(|e| Failure::failed(crate::failure::chain(&e)).help("choose another directory with --out"))
 }
 
 /// Whether a table was opened whose facts can be printed.
@@ -129,13 +128,12 @@ pub fn finished(dir: &Path) -> Result<Table, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::Known;
-    use strata_games::TaskId;
 
-    fn plan(exact: bool, peak_bytes: u64) -> Forecast {
-        let largest_task = TaskId { stage: 0, part: 0 };
-        let keys = Known { count: 1000, exact };
-        Forecast { layers: 1, tasks: 2, keys, states: None, table_bytes: 10, peak_bytes, task_memory: 64 << 20, largest_task, cost: 1 }
+    fn plan(certain_bytes: u64, disk_bytes: u64) -> Forecast {
+        let space = strata_games::open(&name()).unwrap();
+        let mut plan = crate::forecast::forecast(space.as_ref(), None);
+        (plan.certain_bytes, plan.estimate.disk_bytes, plan.estimate.memory_bytes) = (certain_bytes, disk_bytes, 64 << 20);
+        plan
     }
 
     fn name() -> TableName {
@@ -144,22 +142,22 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_refused_with_the_size_that_would_do() {
-        let failure = memory(Some(1024), 1, &plan(true, 1), &name()).unwrap_err();
+        let failure = memory(Some(1024), 1, &plan(0, 0), &name()).unwrap_err();
         assert_eq!(failure.code, 2);
         assert!(failure.message.contains("1 KiB is too little") && failure.message.contains("64 MiB"), "{}", failure.message);
         assert_eq!(failure.help.as_deref(), Some("give at least --memory 64MiB"));
-        let failure = memory(Some(64 << 20), 3, &plan(true, 1), &name()).unwrap_err();
+        let failure = memory(Some(64 << 20), 3, &plan(0, 0), &name()).unwrap_err();
         assert_eq!(failure.help.as_deref(), Some("give at least --memory 192MiB, or use fewer workers with --workers"));
-        assert_eq!(memory(Some(192 << 20), 3, &plan(true, 1), &name()).unwrap(), 64 << 20);
+        assert_eq!(memory(Some(192 << 20), 3, &plan(0, 0), &name()).unwrap(), 64 << 20);
     }
 
     #[test]
     fn a_disk_that_is_certainly_too_small_is_refused_and_a_doubtful_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let failure = needs(dir.path(), &plan(true, u64::MAX / 2), &name(), 1, "1 worker").unwrap_err();
+        let failure = needs(dir.path(), &plan(u64::MAX / 2, u64::MAX / 2), &name(), 1, "1 worker").unwrap_err();
         assert!(failure.message.contains("too small"));
-        assert!(needs(dir.path(), &plan(false, u64::MAX / 2), &name(), 1, "1 worker").is_ok());
-        assert!(needs(dir.path(), &plan(true, 1), &name(), 1, "1 worker").is_ok());
+        assert!(needs(dir.path(), &plan(0, u64::MAX / 2), &name(), 1, "1 worker").is_ok());
+        assert!(needs(dir.path(), &plan(0, 0), &name(), 1, "1 worker").is_ok());
     }
 
     #[test]

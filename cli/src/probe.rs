@@ -174,7 +174,8 @@ fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
     if space.starts_are_states() {
         if args.roll.is_some() {
             return Err(NoAnswer::Usage(
-                Failure::usage(format!("--roll: there are no dice in {}", space.name())).help("leave --roll out: all moves are shown"),
+                Failure::usage(format!("--roll: there are no dice in {}", space.name()))
+                    .help("leave --roll out: all moves are shown"),
             ));
         }
         probe.state(position)
@@ -376,8 +377,7 @@ fn text(space: &dyn StateSpace, answer: &Answer) -> String {
 fn board(position: &str) -> String {
     let width = position.split(['/', ' ']).map(str::len).max().unwrap_or(1);
     position.split('/').fold(String::new(), |text, row| {
-        let cells: Vec<String> =
-            row.split_whitespace().map(|c| format!("{:>width$}", if c == "0" { "." } else { c })).collect();
+        let cells: Vec<String> = row.split_whitespace().map(|c| format!("{:>width$}", if c == "0" { "." } else { c })).collect();
         text + "  " + &cells.join(" ") + "\n"
     })
 }

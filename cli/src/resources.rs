@@ -1,10 +1,19 @@
 //! What the machine has: cores, memory, room on a disk. Limits of a container (cgroup version 2) count.
 
+use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 
 /// Cores that this process may use.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Threads to compute with.
+pub fn pool(threads: usize) -> Result<rayon::ThreadPool, Failure> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|e| Failure::failed(format!("cannot start {threads} threads: {e}")).help("ask for fewer with --threads"))
 }
 
 /// Memory that can be had now without swapping, in bytes; `None` where the system does not say.

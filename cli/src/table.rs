@@ -45,7 +45,8 @@ pub fn open(dir: &Path) -> Result<Opened, OpenError> {
 
 /// The rules of the table that a manifest describes.
 pub fn space_of(manifest: &Manifest) -> Result<Box<dyn StateSpace>, OpenError> {
-    let name: TableName = manifest.table.parse().map_err(|e: strata_games::NameError| OpenError::Damaged(format!("table.json: {e}")))?;
+    let name: TableName =
+        manifest.table.parse().map_err(|e: strata_games::NameError| OpenError::Damaged(format!("table.json: {e}")))?;
     open_space(&name).map_err(OpenError::Other)
 }
 
@@ -55,7 +56,9 @@ pub fn open_files(dir: &Path) -> Result<Table, OpenError> {
     let build = "build one with `strata build NAME --out DIR`";
     match std::fs::metadata(dir) {
         Ok(meta) if !meta.is_dir() => {
-            return Err(OpenError::Other(Failure::failed(format!("{quoted} is not a directory")).help("name the directory of a table")));
+            return Err(OpenError::Other(
+                Failure::failed(format!("{quoted} is not a directory")).help("name the directory of a table"),
+            ));
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             return Err(OpenError::Other(Failure::failed(format!("there is no directory {quoted}")).help(build)));
@@ -121,7 +124,10 @@ impl Summary {
             rows.push(("afterstates", units::count(self.afterstates)));
         }
         if let Some(value) = self.value {
-            rows.push(("value", format!("{value} over the random start; published values are off by at most {}", units::bound(self.error_bound))));
+            rows.push((
+                "value",
+                format!("{value} over the random start; published values are off by at most {}", units::bound(self.error_bound)),
+            ));
         }
         rows.push(("size", format!("{} ({} bytes)", units::bytes(self.bytes), units::count(self.bytes))));
         rows

@@ -174,7 +174,9 @@ mod tests {
         for (text, share) in [("1", 1.0), ("0.25", 0.25), ("1%", 0.01), ("100 %", 1.0), ("1e-6", 1e-6)] {
             assert_eq!(parse_fraction(text), Ok(share), "{text}");
         }
-        for (text, part) in [("0", "above 0"), ("1.5", "at most 1"), ("101%", "at most 1"), ("nan", "above 0"), ("x", "not a number")] {
+        for (text, part) in
+            [("0", "above 0"), ("1.5", "at most 1"), ("101%", "at most 1"), ("nan", "above 0"), ("x", "not a number")]
+        {
             let error = parse_fraction(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }

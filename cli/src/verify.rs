@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use strata_storage::{FileLevel, Problem, verify_files};
+use strata_worker::bellman::{BellmanProblem, verify_bellman};
 
 /// Which table, and how thoroughly.
 #[derive(clap::Args, Debug)]
@@ -69,7 +70,9 @@ impl Level {
         match self {
             Level::Structure => "every file is there with its length, its headers and the manifest, and nothing else is",
             Level::Hash => "every byte is as it was published",
-            Level::Bellman => "the values that were recomputed follow from the values they depend on, and counts agree with theory",
+            Level::Bellman => {
+                "the values that were recomputed follow from the values they depend on, and counts agree with theory"
+            }
         }
     }
 
@@ -99,6 +102,11 @@ struct Outcome {
     sample: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+    /// Positions that could not be recomputed, because a file they depend on is damaged.
+    unchecked: u64,
+    /// Largest difference found, as a part of what the error bounds allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worst: Option<f64>,
     seconds: f64,
     interrupted: bool,
     proves: &'static str,
@@ -114,6 +122,9 @@ struct Finding {
     shard: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     section: Option<String>,
+    /// Number of the position in its shard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<String>,
     what: String,
@@ -122,7 +133,20 @@ struct Finding {
 impl From<Problem> for Finding {
     fn from(p: Problem) -> Self {
         let section = p.section.map(|s| s.to_string());
-        Finding { path: Some(p.path), layer: p.layer, shard: p.shard, section, position: None, what: p.what }
+        Finding { path: Some(p.path), layer: p.layer, shard: p.shard, section, what: p.what, ..Finding::default() }
+    }
+}
+
+impl From<BellmanProblem> for Finding {
+    fn from(p: BellmanProblem) -> Self {
+        Finding {
+            layer: p.layer,
+            shard: p.shard,
+            key: p.ordinal,
+            position: p.position,
+            what: p.fault.to_string(),
+            ..Finding::default()
+        }
     }
 }
 
@@ -130,12 +154,15 @@ impl Finding {
     fn line(&self) -> String {
         let mut place = Vec::new();
         place.extend(self.path.clone());
-        if let (Some(layer), Some(shard)) = (self.layer, self.shard) {
-            place.push(format!("layer {layer} shard {shard}"));
-        }
+        place.extend(match (self.layer, self.shard) {
+            (Some(layer), Some(shard)) => Some(format!("layer {layer} shard {shard}")),
+            (Some(layer), None) => Some(format!("layer {layer}")),
+            _ => None,
+        });
         place.extend(self.section.clone());
+        place.extend(self.key.map(|k| format!("key {k}")));
         place.extend(self.position.as_ref().map(|p| format!("position {p}")));
-        format!("{}: {}", place.join(", "), self.what)
+        if place.is_empty() { self.what.clone() } else { format!("{}: {}", place.join(", "), self.what) }
     }
 }
 
@@ -150,10 +177,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     signals::listen(|| output::note("stopping; a second signal stops at once"))
         .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let threads = args.threads.map_or_else(resources::threads, usize::from);
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|e| Failure::failed(format!("cannot start {threads} threads: {e}")).help("ask for fewer with --threads"))?;
+    let pool = resources::pool(threads)?;
     let start = Instant::now();
     let mut outcome = pool.install(|| check(args))?;
     outcome.seconds = start.elapsed().as_secs_f64();
@@ -163,7 +187,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::result(&text(&outcome))?;
     }
     match signals::received() {
-        Some(code) if outcome.interrupted => Err(Failure { code, message: "stopped before the end".into(), help: Some("run the same command again to check all of it".into()) }),
+        Some(code) if outcome.interrupted => Err(Failure {
+            code,
+            message: "stopped before the end".into(),
+            help: Some("run the same command again to check all of it".into()),
+        }),
         _ if outcome.ok => Ok(()),
         _ => Err(Failure::silent(FAILED)),
     }
@@ -182,13 +210,17 @@ fn check(args: &Args) -> Result<Outcome, Failure> {
         positions: None,
         sample: None,
         seed: None,
+        unchecked: 0,
+        worst: None,
         seconds: 0.0,
         interrupted: false,
         proves: args.level.proves(),
         does_not_prove: args.level.does_not_prove(),
     };
+    let mut bytes = resources::used_by(&args.dir);
     match table::open_files(&args.dir) {
         Ok(table) => {
+            bytes = table.manifest().bytes;
             outcome.table = Some(table.manifest().table.clone());
             outcome.root = Some(table.manifest().root.to_string());
         }
@@ -196,7 +228,7 @@ fn check(args: &Args) -> Result<Outcome, Failure> {
         Err(table::OpenError::Other(failure)) => return Err(failure),
     }
     let level = if args.level == Level::Hash { FileLevel::Hash } else { FileLevel::Structure };
-    files(&args.dir, level, &mut outcome)?;
+    files(&args.dir, bytes, level, &mut outcome)?;
     if args.level == Level::Bellman && !outcome.interrupted {
         values(args, &mut outcome)?;
     }
@@ -205,13 +237,12 @@ fn check(args: &Args) -> Result<Outcome, Failure> {
 }
 
 /// The files, with progress in bytes.
-fn files(dir: &Path, level: FileLevel, outcome: &mut Outcome) -> Result<(), Failure> {
-    let all = resources::used_by(dir);
+fn files(dir: &Path, all: u64, level: FileLevel, outcome: &mut Outcome) -> Result<(), Failure> {
     let meter = Meter::new("checking", all, |speed, rest| {
         let rate = speed.per_second().map(|s| format!("{:.0} MB/s  ", s / 1e6)).unwrap_or_default();
         rate + &time_left(speed, rest)
     });
-    let report = verify_files(dir, level, &|bytes| meter.add(bytes)).map_err(|e| Failure::failed(chain(&e)));
+    let report = verify_files(dir, level, &|bytes| meter.reach(bytes)).map_err(|e| Failure::failed(chain(&e)));
     meter.progress.end();
     let report = report?;
     outcome.files = report.files;
@@ -222,8 +253,35 @@ fn files(dir: &Path, level: FileLevel, outcome: &mut Outcome) -> Result<(), Fail
 }
 
 /// The values, with progress in positions.
-fn values(_args: &Args, _outcome: &mut Outcome) -> Result<(), Failure> {
-    todo!()
+fn values(args: &Args, outcome: &mut Outcome) -> Result<(), Failure> {
+    let opened = match table::open(&args.dir) {
+        Ok(opened) => opened,
+        Err(table::OpenError::Damaged(_)) => return Ok(()), // the files have told it, and without a manifest there is nothing to recompute
+        Err(table::OpenError::Other(failure)) => return Err(failure),
+    };
+    let (sample, seed) = (args.sample.unwrap_or(1.0), args.seed.unwrap_or(0));
+    outcome.sample = Some(sample);
+    outcome.seed = args.sample.map(|_| seed);
+    let keys = opened.table.manifest().keys;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a count
+    let all = (keys as f64 * sample).round() as u64;
+    let meter = Meter::new("recomputing", all, |speed, rest| {
+        let rate = speed.per_second().map(|s| format!("{} positions/s  ", units::rate(s))).unwrap_or_default();
+        rate + &time_left(speed, rest)
+    });
+    let report = verify_bellman(opened.space.as_ref(), &opened.table, sample, seed, &|done| meter.reach(done));
+    meter.progress.end();
+    let report = report.map_err(|e| Failure::failed(chain(&e)))?;
+    outcome.interrupted |= report.interrupted;
+    outcome.positions = Some(report.keys);
+    outcome.unchecked = report.unchecked;
+    outcome.worst = Some(report.worst);
+    let unlisted = report.found.saturating_sub(report.problems.len() as u64);
+    outcome.problems.extend(report.problems.into_iter().map(Finding::from));
+    if unlisted > 0 {
+        outcome.problems.push(Finding { what: format!("and {} more", units::plural(unlisted, "problem")), ..Finding::default() });
+    }
+    Ok(())
 }
 
 fn time_left(speed: &Speed, rest: u64) -> String {
@@ -245,9 +303,9 @@ impl<F: Fn(&Speed, u64) -> String> Meter<F> {
         Self { progress: Progress::start(), what, all, done: AtomicU64::new(0), speed: Mutex::default(), details }
     }
 
-    /// So much more is done. Whether to go on.
-    fn add(&self, more: u64) -> bool {
-        let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
+    /// So much is done altogether. Whether to go on.
+    fn reach(&self, done: u64) -> bool {
+        let done = self.done.fetch_max(done, Ordering::Relaxed).max(done); // threads report in any order
         let now = Instant::now();
         let mut guard = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
         let (speed, last) = &mut *guard;
@@ -270,6 +328,10 @@ fn text(outcome: &Outcome) -> String {
     let name = outcome.table.clone().unwrap_or_else(|| outcome.dir.clone());
     let seconds = units::duration(std::time::Duration::try_from_secs_f64(outcome.seconds).unwrap_or_default());
     let positions = outcome.positions.map(|n| format!("{}, ", units::plural(n, "position"))).unwrap_or_default();
+    let unchecked = match outcome.unchecked {
+        0 => String::new(),
+        n => format!("{} could not be recomputed, because a file they depend on is damaged\n", units::plural(n, "position")),
+    };
     let did = format!("{positions}{}, {} in {seconds}", units::plural(outcome.files, "file"), units::bytes(outcome.bytes));
     let verdict = if outcome.interrupted {
         format!("stopped early, {} so far", units::plural(outcome.problems.len() as u64, "problem"))
@@ -279,6 +341,10 @@ fn text(outcome: &Outcome) -> String {
         paint(Stream::Out, "1;31", &units::plural(outcome.problems.len() as u64, "problem")).into_owned()
     };
     text.push_str(&format!("{name}: level {level}: {verdict} ({did})\n"));
+    text.push_str(&unchecked);
+    if let (Some(worst), true) = (outcome.worst, outcome.ok) {
+        text.push_str(&format!("largest difference: {:.1} % of what the error bounds allow\n", worst * 100.0));
+    }
     if outcome.ok {
         text.push_str(&format!("proves that {}\ndoes not prove {}\n", outcome.proves, outcome.does_not_prove));
     }
@@ -296,6 +362,7 @@ mod tests {
             layer: Some(4),
             shard: Some(0),
             section: Some("index".into()),
+            key: None,
             position: Some("2 0/0 2".into()),
             what: "is wrong".into(),
         };

@@ -64,7 +64,8 @@ fn one_name_has_one_root_whatever_the_threads_and_workers() {
         .iter()
         .map(|(threads, workers)| {
             let dir = tempfile::tempdir().unwrap();
-            let arguments = ["build", "2048-2x3", "--out", text(dir.path()), "--threads", threads, "--workers", workers, "--json"];
+            let arguments =
+                ["build", "2048-2x3", "--out", text(dir.path()), "--threads", threads, "--workers", workers, "--json"];
             run(&arguments).code(0).json()["root"].clone()
         })
         .collect();

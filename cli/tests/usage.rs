@@ -43,7 +43,9 @@ fn unknown_verbs_and_options_are_usage_errors() {
 fn a_bad_name_says_which_part_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("table");
-    for (name, part) in [("2048-5x9", "5 rows"), ("2048-3x3+tile=300", "+tile=300"), ("bearoff-6x16", "16 checkers"), ("chess", "chess")] {
+    for (name, part) in
+        [("2048-5x9", "5 rows"), ("2048-3x3+tile=300", "+tile=300"), ("bearoff-6x16", "16 checkers"), ("chess", "chess")]
+    {
         run(&["build", name, "--out", text(&out)]).code(2).one_clear_error().says(part).says("help: ");
         run(&["predict", name]).code(2).one_clear_error().says(part);
     }
@@ -98,7 +100,11 @@ fn a_name_that_is_too_long_is_said_to_be_so() {
 fn foreign_files_are_named_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("thesis.tex"), "precious").unwrap();
-    run(&["build", "2048-2x2", "--out", text(dir.path())]).code(1).one_clear_error().says("thesis.tex").says("help: move them away");
+    run(&["build", "2048-2x2", "--out", text(dir.path())])
+        .code(1)
+        .one_clear_error()
+        .says("thesis.tex")
+        .says("help: move them away");
     assert_eq!(fs::read_to_string(dir.path().join("thesis.tex")).unwrap(), "precious");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was added");
 }
