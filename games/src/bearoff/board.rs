@@ -23,14 +23,19 @@ impl Sums {
 
 const ONES: u128 = 0x1111_1111_1111_1111_1111_1111_1111_1111;
 
+/// Points of the home board.
+const HOME: usize = 6;
+
 /// The geometry of the board.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Board {
     points: usize,
     /// All bits of the nibbles that the board has.
     full: u128,
+    /// All bits of the nibbles of points outside the home board.
+    outside: u128,
     /// For a die the lowest bits of the nibbles whose point is not nearer than the die.
-    far: [u128; 7],
+    far: [u128; 8],
     /// For a die that many ones.
     steps: [u128; 7],
 }
@@ -44,6 +49,7 @@ impl Board {
         Self {
             points,
             full: nibbles(points),
+            outside: nibbles(points.saturating_sub(HOME)),
             far: std::array::from_fn(|die| if die == 0 { 0 } else { far(die) }),
             steps: std::array::from_fn(steps),
         }
@@ -76,17 +82,25 @@ impl Board {
         self.points - q as usize
     }
 
-    /// Where a die can be played, as bits 4q: points not nearer than the die; where there is none, the farthest checker, which it bears
-    /// off. Empty only when nothing is on the board.
+    /// Where a die can be played, as bits 4q. With a checker outside the home board: points farther than the die. Otherwise points not
+    /// nearer than it; where there is none, the farthest checker, which it bears off. Empty only when nothing is on the board.
     #[inline]
     pub fn sources(&self, sums: Sums, die: u8) -> u128 {
         let checkers = self.checkers(sums);
         let pairs = checkers | checkers >> 1;
         let occupied = (pairs | pairs >> 2) & ONES;
+        if self.is_outside(sums) {
+            return occupied & self.far[usize::from(die) + 1];
+        }
         match occupied & self.far[usize::from(die)] {
             0 => occupied & occupied.wrapping_neg(),
             far => far,
         }
+    }
+
+    /// Whether a checker is outside the home board.
+    fn is_outside(&self, sums: Sums) -> bool {
+        sums.0 & self.outside != 0
     }
 
     /// Plays a die from nibble q, which must be one of its [`sources`](Self::sources).
@@ -97,29 +111,29 @@ impl Board {
 
     /// Calls `found` with every position that a roll can lead to, some of them more than once.
     ///
-    /// Both dice are played whenever a checker is left. With the larger die first, the smaller one first can add only plays in which
-    /// the larger then bears off a nearer checker than it needs to: any other pair of moves can be played in either order.
+    /// Both dice are played whenever a checker is left. With all checkers at home and the larger die first, the smaller one first can
+    /// add only plays in which the larger then bears off a nearer checker than it needs to: any other pair of moves can be played
+    /// in either order.
     #[inline]
     pub fn successors(&self, sums: Sums, (high, low): (u8, u8), found: &mut impl FnMut(Sums)) {
         if high == low {
             return self.doubles(sums, high, 4, 0, found);
         }
-        for q in bits(self.sources(sums, high)) {
-            let between = self.play(sums, q, high);
+        let outside = self.is_outside(sums);
+        self.two_dice(sums, high, low, true, found);
+        self.two_dice(sums, low, high, outside, found);
+    }
+
+    /// Two dice in this order: everything, or only where the second bears off a nearer checker than it needs to.
+    fn two_dice(&self, sums: Sums, first: u8, second: u8, all: bool, found: &mut impl FnMut(Sums)) {
+        for q in bits(self.sources(sums, first)) {
+            let between = self.play(sums, q, first);
             if between == Sums::OFF {
                 found(between);
-            }
-            for q in bits(self.sources(between, low)) {
-                found(self.play(between, q, low));
-            }
-        }
-        for q in bits(self.sources(sums, low)) {
-            let between = self.play(sums, q, low);
-            let farthest = between.0.trailing_zeros() / 4;
-            if between == Sums::OFF {
-                found(between);
-            } else if self.point(farthest) < usize::from(high) {
-                found(self.play(between, farthest, high));
+            } else if all || self.point(between.0.trailing_zeros() / 4) < usize::from(second) {
+                for q in bits(self.sources(between, second)) {
+                    found(self.play(between, q, second));
+                }
             }
         }
     }

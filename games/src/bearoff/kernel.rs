@@ -6,7 +6,7 @@
 
 use super::board::Sums;
 use super::dice::{MOST_PIPS, ROLLS};
-use super::ways::{ByDie, Goal, Moves, REACH, Values, Ways, Window};
+use super::ways::{ByDie, Chains, Goal, Moves, REACH, Values, Ways, Window};
 use super::{Bearoff, plan};
 use crate::columns::{Columns, Dists};
 use crate::keys::Keys;
@@ -24,8 +24,8 @@ const PIECE: u64 = 256;
 /// Positions between two reports of progress.
 const REPORT: u64 = 1 << 16;
 
-/// Best plays of the positions of a piece of a layer: by goal, then `one`, `two` and `three`.
-type Chains = [[Vec<ByDie>; 3]; 2];
+/// Best plays of the positions of a piece of a layer, by goal.
+type Both = [Chains; 2];
 
 impl Bearoff {
     pub(super) fn run_task(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {
@@ -33,7 +33,7 @@ impl Bearoff {
         let mut window = self.load(layers.start, io)?;
         for pips in layers.clone() {
             let info = &self.plan.layers[pips];
-            let (mut done, mut best) = (Vec::new(), Chains::default());
+            let (mut done, mut best) = (Vec::new(), Both::default());
             for shard in self.plan.shards(task, pips) {
                 let ordinals = self.plan.ordinals(&self.counting, pips, shard);
                 let (columns, chains) = self.compute(pips, ordinals.clone(), &window, io)?;
@@ -117,13 +117,13 @@ impl Bearoff {
     }
 
     /// The values of a shard, and the best plays of its positions.
-    fn compute(&self, pips: usize, ordinals: Range<u64>, window: &Window, io: &dyn TaskIo) -> Result<(Columns, Chains), TaskError> {
+    fn compute(&self, pips: usize, ordinals: Range<u64>, window: &Window, io: &dyn TaskIo) -> Result<(Columns, Both), TaskError> {
         let layer = self.plan.layers[pips].layer;
-        let (mut columns, mut best) = (empty(), Chains::default());
+        let (mut columns, mut best) = (empty(), Both::default());
         let mut start = ordinals.start;
         while start < ordinals.end {
             let end = ordinals.end.min(start + REPORT);
-            let pieces: Vec<(Columns, Chains)> = pieces(start..end).map(|piece| self.piece(pips, piece, window)).collect();
+            let pieces: Vec<(Columns, Both)> = pieces(start..end).map(|piece| self.piece(pips, piece, window)).collect();
             for (piece, chains) in pieces {
                 append_columns(&mut columns, piece);
                 append_chains(&mut best, chains);
@@ -135,10 +135,10 @@ impl Bearoff {
     }
 
     /// The best plays of a layer whose values are known.
-    fn chains(&self, pips: usize, counts: usize, window: &Window) -> Chains {
+    fn chains(&self, pips: usize, counts: usize, window: &Window) -> Both {
         let all = 0..self.counting.layer(pips);
         let piece = |ordinals: Range<u64>| {
-            let mut best = Chains::default();
+            let mut best = Both::default();
             for ordinal in ordinals {
                 let moves = self.moves(self.counting.position(pips, ordinal));
                 for goal in self.open_goals(pips, ordinal) {
@@ -147,8 +147,8 @@ impl Bearoff {
             }
             best
         };
-        let pieces: Vec<Chains> = pieces(all).map(piece).collect();
-        let mut best = Chains::default();
+        let pieces: Vec<Both> = pieces(all).map(piece).collect();
+        let mut best = Both::default();
         pieces.into_iter().for_each(|piece| append_chains(&mut best, piece));
         best
     }
@@ -159,8 +159,8 @@ impl Bearoff {
         (pips > 0).then_some(Goal::AllOff).into_iter().chain(untouched.then_some(Goal::FirstOff))
     }
 
-    fn piece(&self, pips: usize, ordinals: Range<u64>, window: &Window) -> (Columns, Chains) {
-        let (mut columns, mut best) = (empty(), Chains::default());
+    fn piece(&self, pips: usize, ordinals: Range<u64>, window: &Window) -> (Columns, Both) {
+        let (mut columns, mut best) = (empty(), Both::default());
         for ordinal in ordinals {
             let sums = self.counting.position(pips, ordinal);
             let moves = self.moves(sums);
@@ -223,7 +223,7 @@ impl Window {
         }
         for (count, reach) in REACH.into_iter().enumerate() {
             if let Some(out) = self.layers.len().checked_sub(reach + 1) {
-                self.layers[out].ways.iter_mut().for_each(|ways| ways.best[count] = Vec::new());
+                self.layers[out].ways.iter_mut().for_each(|ways| ways.best[count] = Default::default());
             }
         }
     }
@@ -289,14 +289,18 @@ fn append_columns(all: &mut Columns, piece: Columns) {
     }
 }
 
-fn push_chains(all: &mut Chains, goal: Goal, counts: usize, best: &[ByDie; 3]) {
+fn push_chains(all: &mut Both, goal: Goal, counts: usize, best: &[ByDie; 3]) {
     for (all, best) in all[goal as usize].iter_mut().zip(best).take(counts) {
-        all.push(*best);
+        for (all, best) in all.iter_mut().zip(best) {
+            all.means.push(best.mean);
+            all.places.push(best.place);
+        }
     }
 }
 
-fn append_chains(all: &mut Chains, piece: Chains) {
-    for (all, piece) in all.iter_mut().flatten().zip(piece.into_iter().flatten()) {
-        append(all, piece);
+fn append_chains(all: &mut Both, piece: Both) {
+    for (all, piece) in all.iter_mut().flatten().flatten().zip(piece.into_iter().flatten().flatten()) {
+        append(&mut all.means, piece.means);
+        append(&mut all.places, piece.places);
     }
 }

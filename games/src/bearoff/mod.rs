@@ -14,7 +14,7 @@
 //!   universe of every layer. `count.rs` turns positions into indices and into ordinals within a layer without any stored set.
 //! * **Rules**: a non-double may be played in either order, a double is four moves, a die bears a checker off its own point even
 //!   when higher points are occupied, a larger die bears off only from the highest occupied point, and moving inside instead of
-//!   bearing off is legal.
+//!   bearing off is legal. On boards of more than 6 points nothing is borne off while a checker is outside the 6 points of the home board.
 //! * **Play** has the least mean. Plays whose means agree to 1e-12 are tied; among them the least variance decides (to 1e-12), then the
 //!   fewest pips left, then the smallest index. So no stored value hangs on how a sum was rounded.
 //! * **Columns**: the mean; the variance; `rolls`, the distribution of the number of rolls under that play; and `first_off`, the

@@ -32,8 +32,12 @@ pub(super) struct Plan {
 impl Plan {
     /// Plans a table.
     pub fn new(counting: &Counting) -> Self {
-        let layers: Vec<LayerInfo> = (0..=counting.pips()).map(|pips| layer(counting, pips)).collect();
-        let most = (counting.universe() / 16).clamp(STAGE_KEYS.0, STAGE_KEYS.1);
+        Self::with_sizes(counting, (counting.universe() / 16).clamp(STAGE_KEYS.0, STAGE_KEYS.1), SHARD_KEYS)
+    }
+
+    /// A plan of stages of at most `most` positions and shards of about `shard`. The values do not depend on them.
+    pub fn with_sizes(counting: &Counting, most: u64, shard: u64) -> Self {
+        let layers: Vec<LayerInfo> = (0..=counting.pips()).map(|pips| layer(counting, pips, shard)).collect();
         let mut stages: Vec<Stage> = Vec::new();
         let mut stage_of = Vec::new();
         let mut first = 0;
@@ -108,9 +112,9 @@ impl Plan {
     }
 }
 
-fn layer(counting: &Counting, pips: usize) -> LayerInfo {
+fn layer(counting: &Counting, pips: usize, shard: u64) -> LayerInfo {
     let keys = counting.layer(pips);
-    let parts = if keys <= SHARD_KEYS { 1 } else { keys.div_ceil(SHARD_KEYS.max(keys.div_ceil(MOST_SHARDS))) };
+    let parts = if keys <= shard { 1 } else { keys.div_ceil(shard.max(keys.div_ceil(MOST_SHARDS))) };
     let start = |part: u64| match part {
         0 => 0,
         _ if part == parts => counting.universe(),

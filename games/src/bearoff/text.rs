@@ -4,6 +4,7 @@ use super::board::{Sums, bits};
 use super::{Bearoff, Play};
 use crate::name::{SpecBearoff, TableName};
 use crate::space::{Position, PositionError};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Write;
@@ -96,7 +97,7 @@ impl Bearoff {
 }
 
 /// One checker from a point to another, 0 being off.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Move {
     from: usize,
     to: usize,
@@ -111,7 +112,7 @@ fn notation(moves: &[Move]) -> String {
             None => whole.push(*step),
         }
     }
-    whole.sort_by(|a, b| b.cmp(a));
+    whole.sort_by_key(|step| (Reverse(step.from), step.to));
     let mut text = String::new();
     for same in whole.chunk_by(|a, b| a == b) {
         let Move { from, to } = same[0];

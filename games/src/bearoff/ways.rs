@@ -56,6 +56,17 @@ pub(super) struct Best {
 /// For each die the best that a number of moves with it can reach.
 pub(super) type ByDie = [Best; 6];
 
+/// The best that a number of moves with one die can reach from each position of a layer. Means and places are apart because most
+/// means that are read lose.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    pub means: Vec<f64>,
+    pub places: Vec<Place>,
+}
+
+/// By number of moves less one, and die less one.
+pub(super) type Chains = [[Steps; 6]; 3];
+
 /// Means and best plays of a layer for one goal.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
@@ -63,8 +74,8 @@ pub(super) struct Ways {
     pub reached: usize,
     pub mean: Vec<f64>,
     pub variance: Vec<f64>,
-    /// `one`, `two` and `three`, as far as they are needed.
-    pub best: [Vec<ByDie>; 3],
+    /// Best plays, as far as they are needed.
+    pub best: Chains,
 }
 
 /// The values of one layer.
@@ -87,20 +98,33 @@ pub(super) struct Window {
     pub layers: VecDeque<Values>,
 }
 
+/// A candidate: a number of moves, in the best way, with a die from a place.
+#[derive(Clone, Copy)]
+struct Via {
+    place: Place,
+    count: usize,
+    die: usize,
+}
+
 impl Window {
     fn ways(&self, goal: Goal, place: Place) -> &Ways {
         &self.layers[place.pips() - self.lowest].ways[goal as usize]
     }
 
-    fn itself(&self, goal: Goal, place: Place) -> Best {
+    #[inline]
+    fn mean(&self, goal: Goal, Via { place, count, die }: Via) -> f64 {
         let ways = self.ways(goal, place);
-        let mean = place.ordinal().checked_sub(ways.reached).map_or(0.0, |i| ways.mean[i]);
-        Best { mean, place }
+        let Some(i) = place.ordinal().checked_sub(ways.reached) else { return 0.0 };
+        if count == 0 { ways.mean[i] } else { ways.best[count - 1][die].means[i] }
     }
 
-    fn best(&self, goal: Goal, count: usize, place: Place, die: usize) -> Best {
+    #[inline]
+    fn target(&self, goal: Goal, Via { place, count, die }: Via) -> Place {
         let ways = self.ways(goal, place);
-        place.ordinal().checked_sub(ways.reached).map_or(Best { mean: 0.0, place }, |i| ways.best[count - 1][i][die])
+        match place.ordinal().checked_sub(ways.reached) {
+            Some(i) if count > 0 => ways.best[count - 1][die].places[i],
+            _ => place,
+        }
     }
 
     /// The variance of a position for a goal.
@@ -116,22 +140,31 @@ impl Window {
         values.dists[shard][goal as usize].get(place.ordinal() - values.starts[shard])
     }
 
-    /// The rule of play: the smaller mean; if they agree the smaller variance; if these agree too fewer pips, then the smaller index.
+    /// The rule of play: the smallest mean; of means that agree the smaller variance; if these agree too fewer pips, then the
+    /// smaller index.
     #[inline]
-    fn better(&self, goal: Goal, a: Best, b: Best) -> Best {
-        if a.place == b.place || a.mean < b.mean - SAME {
-            a
-        } else if b.mean < a.mean - SAME {
-            b
-        } else {
-            let (of_a, of_b) = (self.variance(goal, a.place), self.variance(goal, b.place));
-            let first = if (of_a - of_b).abs() > SAME { of_a < of_b } else { a.place < b.place };
-            if first { a } else { b }
+    fn best_of(&self, goal: Goal, candidates: impl Iterator<Item = Via>) -> Best {
+        let mut best = None;
+        for via in candidates {
+            let mean = self.mean(goal, via);
+            match best {
+                Some((least, _)) if mean > least + SAME => {}
+                Some((least, other)) if mean >= least - SAME && !self.precedes(goal, via, other) => {}
+                _ => best = Some((mean, via)),
+            }
         }
+        let (mean, via) = best.expect("a die can be played while a checker is left");
+        Best { mean, place: self.target(goal, via) }
     }
 
-    fn best_of(&self, goal: Goal, candidates: impl Iterator<Item = Best>) -> Best {
-        candidates.reduce(|a, b| self.better(goal, a, b)).expect("a die can be played while a checker is left")
+    /// Which of two plays of equal means is played.
+    fn precedes(&self, goal: Goal, a: Via, b: Via) -> bool {
+        let (a, b) = (self.target(goal, a), self.target(goal, b));
+        if a == b {
+            return false;
+        }
+        let (of_a, of_b) = (self.variance(goal, a), self.variance(goal, b));
+        if (of_a - of_b).abs() > SAME { of_a < of_b } else { a < b }
     }
 }
 
@@ -143,18 +176,18 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    fn with(&self, die: usize) -> impl Iterator<Item = Place> {
-        self.places[die][..self.counts[die]].iter().copied()
+    /// After one move with `first`, the best way to move `count` times with `die`.
+    fn then(&self, first: usize, count: usize, die: usize) -> impl Iterator<Item = Via> {
+        self.places[first][..self.counts[first]].iter().map(move |&place| Via { place, count, die })
     }
 
     /// The best that one, two and three moves with each die can reach; as many of them as asked for.
     pub fn chains(&self, window: &Window, goal: Goal, counts: usize) -> [ByDie; 3] {
         let nothing = Best { mean: f64::NAN, place: Place(0) };
         let mut chains = [[nothing; 6]; 3];
-        for die in 0..6 {
-            chains[0][die] = window.best_of(goal, self.with(die).map(|y| window.itself(goal, y)));
-            for count in 1..counts {
-                chains[count][die] = window.best_of(goal, self.with(die).map(|y| window.best(goal, count, y, die)));
+        for (count, by_die) in chains.iter_mut().enumerate().take(counts) {
+            for (die, best) in by_die.iter_mut().enumerate() {
+                *best = window.best_of(goal, self.then(die, count, die));
             }
         }
         chains
@@ -164,11 +197,9 @@ impl Moves {
     pub fn roll(&self, window: &Window, goal: Goal, (high, low): (u8, u8)) -> Best {
         let (high, low) = (usize::from(high) - 1, usize::from(low) - 1);
         if high == low {
-            window.best_of(goal, self.with(high).map(|y| window.best(goal, 3, y, high)))
+            window.best_of(goal, self.then(high, 3, high))
         } else {
-            let high_first = self.with(high).map(|y| window.best(goal, 1, y, low));
-            let low_first = self.with(low).map(|y| window.best(goal, 1, y, high));
-            window.best_of(goal, high_first.chain(low_first))
+            window.best_of(goal, self.then(high, 1, low).chain(self.then(low, 1, high)))
         }
     }
 }
