@@ -10,7 +10,7 @@
 //!   stage record   | commits removed             a stage record and its commits     the commits are removed
 //!   stage record   | working values removed      files that nobody reads            removed
 //!   values removed | (a record still names them) a record without its file          fine, unless a task must read it
-//!   a new commit   | a damaged stage taken apart  both                               as the first time: the damage is still there
+//!   commits of a damaged stage | its record gone both                               as the first time: the damage is still there
 //! ```
 
 use crate::audit::{Audit, files_to_keep};
@@ -49,6 +49,9 @@ pub enum ReplayError {
         /// Its form.
         found: u32,
     },
+    /// The coordinator stops, or the job was cancelled.
+    #[error("stopped while the files were checked")]
+    Stopped,
     /// A thread of this program panicked.
     #[error("checking the files was interrupted: {0}")]
     Interrupted(String),
@@ -64,6 +67,9 @@ pub struct Replayed {
     /// Finished tasks that were not.
     pub rejected: u64,
 }
+
+/// Answers whether to give up.
+pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Records as found.
 #[derive(Default)]
@@ -81,7 +87,7 @@ struct Found {
 }
 
 /// Reads the store of a table, checks the content of what it names, and tidies up. The caller holds the lock.
-pub async fn replay(dir: &TableDir, plan: &Arc<Plan>) -> Result<Replayed, ReplayError> {
+pub async fn replay(dir: &TableDir, plan: &Arc<Plan>, stop: &Stop) -> Result<Replayed, ReplayError> {
     blocking({
         let dir = dir.clone();
         move || dir.clean_tmp()
@@ -102,7 +108,7 @@ pub async fn replay(dir: &TableDir, plan: &Arc<Plan>) -> Result<Replayed, Replay
             break;
         }
         tracing::debug!(table = %plan.table, files = files.len(), "checking files");
-        for (file, verdict) in check_files(dir, files).await? {
+        for (file, verdict) in check_files(dir, files, stop).await? {
             audit.answer(&file, verdict);
         }
     }
@@ -231,8 +237,12 @@ async fn next_epoch(dir: &TableDir, highest_token: u64) -> Result<u32, StoreErro
 }
 
 /// Hashes files, as many at a time as there are processors.
-pub async fn check_files(dir: &TableDir, files: Vec<FileRecord>) -> Result<Vec<(FileRecord, Result<(), String>)>, ReplayError> {
-    let dir = dir.clone();
+pub async fn check_files(
+    dir: &TableDir,
+    files: Vec<FileRecord>,
+    stop: &Stop,
+) -> Result<Vec<(FileRecord, Result<(), String>)>, ReplayError> {
+    let (dir, stop) = (dir.clone(), Arc::clone(stop));
     blocking(move || {
         let next = AtomicUsize::new(0);
         let verdicts = Mutex::new(Vec::with_capacity(files.len()));
@@ -240,7 +250,7 @@ pub async fn check_files(dir: &TableDir, files: Vec<FileRecord>) -> Result<Vec<(
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop()) {
                         let verdict = check_file(&dir, file).map_err(|damage| damage.to_string());
                         verdicts.lock().unwrap_or_else(PoisonError::into_inner).push((file.clone(), verdict));
                     }
@@ -249,9 +259,9 @@ pub async fn check_files(dir: &TableDir, files: Vec<FileRecord>) -> Result<Vec<(
         });
         let mut verdicts = verdicts.into_inner().unwrap_or_else(PoisonError::into_inner);
         verdicts.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
-        verdicts
+        if verdicts.len() == files.len() { Ok(verdicts) } else { Err(ReplayError::Stopped) }
     })
-    .await
+    .await?
 }
 
 /// Runs something that blocks where it may.

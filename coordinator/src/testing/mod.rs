@@ -1,6 +1,9 @@
 //! A tiny state space and what its kernels would make, for tests of everything around kernels.
 
-pub mod space;
+mod life;
+mod services;
+mod space;
+mod windows;
 
 pub use space::FakeSpace;
 

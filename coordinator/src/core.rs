@@ -1,0 +1,231 @@
+//! What the services, the drivers of the jobs and the clock share.
+
+use crate::job::Job;
+use crate::replay::blocking;
+use crate::scheduler::{PauseCause, Phase, Policy, Worker};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use strata_games::{StateSpace, TableName};
+use strata_storage::StoreError;
+use tokio::sync::{Notify, watch};
+use tonic::Status;
+
+/// Says where a table's directory is.
+pub type Locate = Arc<dyn Fn(&TableName) -> PathBuf + Send + Sync>;
+/// Opens the state space of a table; the sentence says why it cannot be done.
+pub type OpenSpace = Arc<dyn Fn(&TableName) -> Result<Box<dyn StateSpace>, String> + Send + Sync>;
+
+/// A worker that has been silent for so many leases does not count any more when memory is judged.
+const LEASES_UNTIL_GONE: u32 = 4;
+/// A worker that has been silent for this long must register again.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+/// Bits of a worker's number that count the workers of one life of a coordinator; the bits above are the time of its start.
+const WORKER_BITS: u32 = 20;
+
+struct Known {
+    worker: Worker,
+    seen: Duration,
+}
+
+/// See the head of this file.
+pub struct Core {
+    /// Version of this build; workers must have the same.
+    pub build: String,
+    /// How patient the schedulers are.
+    pub policy: Policy,
+    /// Where tables are.
+    pub locate: Locate,
+    /// How games are opened.
+    pub open: OpenSpace,
+    /// One submission at a time.
+    pub submitting: tokio::sync::Mutex<()>,
+    started: Instant,
+    jobs: Mutex<BTreeMap<String, Arc<Job>>>,
+    workers: Mutex<BTreeMap<u64, Known>>,
+    next_worker: AtomicU64,
+    next_job: AtomicU64,
+    ready: Notify,
+    stopping: watch::Sender<bool>,
+    busy: watch::Sender<usize>,
+}
+
+/// While one exists, a shutdown waits.
+pub struct Busy(Arc<Core>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.send_modify(|count| *count -= 1);
+    }
+}
+
+impl Core {
+    /// A coordinator without jobs.
+    pub fn new(build: String, policy: Policy, locate: Locate, open: OpenSpace) -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start_ms = u64::try_from(since_1970.as_millis()).unwrap_or(0);
+        Core {
+            build,
+            policy,
+            locate,
+            open,
+            submitting: tokio::sync::Mutex::new(()),
+            started: Instant::now(),
+            jobs: Mutex::new(BTreeMap::new()),
+            workers: Mutex::new(BTreeMap::new()),
+            next_worker: AtomicU64::new((start_ms << WORKER_BITS) + 1),
+            next_job: AtomicU64::new(0),
+            ready: Notify::new(),
+            stopping: watch::Sender::new(false),
+            busy: watch::Sender::new(0),
+        }
+    }
+
+    /// The time, as schedulers count it.
+    pub fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn jobs_map(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Job>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The job of a table.
+    pub fn job(&self, table: &str) -> Option<Arc<Job>> {
+        self.jobs_map().get(table).cloned()
+    }
+
+    /// All jobs, in the order in which they are served.
+    pub fn jobs(&self) -> Vec<Arc<Job>> {
+        let mut jobs: Vec<Arc<Job>> = self.jobs_map().values().cloned().collect();
+        jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority()), job.number));
+        jobs
+    }
+
+    /// Adds a job, or replaces the one that was over.
+    pub fn insert(&self, job: Arc<Job>) {
+        self.jobs_map().insert(job.table.clone(), job);
+    }
+
+    /// Number for a new job.
+    pub fn job_number(&self) -> u64 {
+        self.next_job.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes a worker in. Jobs that waited for one as large as this go on.
+    pub fn register(&self, name: String, memory_bytes: u64) -> u64 {
+        let id = self.next_worker.fetch_add(1, Ordering::Relaxed);
+        let now = self.now();
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.retain(|_, known| now.saturating_sub(known.seen) < FORGOTTEN_AFTER);
+        workers.insert(id, Known { worker: Worker { id, name, memory_bytes }, seen: now });
+        drop(workers);
+        for job in self.jobs() {
+            job.schedule(|scheduler| {
+                if let Phase::Paused(PauseCause::Memory(need), _) = scheduler.phase()
+                    && *need <= memory_bytes
+                {
+                    scheduler.resume();
+                }
+            });
+        }
+        self.wake();
+        id
+    }
+
+    /// A worker that is known; it has just been heard of.
+    pub fn worker(&self, id: u64) -> Option<Worker> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = workers.get_mut(&id)?;
+        known.seen = self.now();
+        Some(known.worker.clone())
+    }
+
+    /// What people call a worker, known or not.
+    pub fn worker_name(&self, id: u64) -> String {
+        self.worker(id).map_or_else(|| format!("number {id}, of an earlier start"), |worker| worker.name)
+    }
+
+    /// The largest memory of the workers that are there.
+    pub fn largest_memory(&self) -> u64 {
+        let now = self.now();
+        let there = |known: &&Known| now.saturating_sub(known.seen) < self.policy.lease * LEASES_UNTIL_GONE;
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.values().filter(there).map(|known| known.worker.memory_bytes).max().unwrap_or(0)
+    }
+
+    /// Tells waiting workers that there may be something for them.
+    pub fn wake(&self) {
+        self.ready.notify_waiters();
+    }
+
+    /// Resolves when there may be something for a worker. Begins to listen when it is created and enabled.
+    pub fn woken(&self) -> tokio::sync::futures::Notified<'_> {
+        self.ready.notified()
+    }
+
+    /// Whether the coordinator is being shut down.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Resolves when it is.
+    pub async fn stopped(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // An error means that this core is gone.
+        let _ = stopping.wait_for(|&stop| stop).await;
+    }
+
+    /// Shuts down: nothing more is given out; returns when nothing more is written and all locks are free.
+    pub async fn stop(&self) {
+        self.stopping.send_replace(true);
+        self.wake();
+        let mut busy = self.busy.subscribe();
+        let _ = busy.wait_for(|&count| count == 0).await;
+    }
+
+    /// Makes a shutdown wait. `None` when it has begun.
+    pub fn busy(self: &Arc<Self>) -> Option<Busy> {
+        self.busy.send_modify(|count| *count += 1);
+        let busy = Busy(Arc::clone(self));
+        (!self.is_stopping()).then_some(busy)
+    }
+
+    /// Takes back leases whose time is over, now and again, until the coordinator stops.
+    pub async fn watch_leases(self: Arc<Self>) {
+        let pause = (self.policy.lease / 4).clamp(Duration::from_millis(5), Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                () = self.stopped() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            let now = self.now();
+            for job in self.jobs() {
+                let due = job.peek(|scheduler| scheduler.next_expiry()).is_some_and(|expiry| expiry <= now);
+                if due && job.schedule(|scheduler| scheduler.expire(now)).is_some_and(|late| late > 0) {
+                    tracing::warn!(table = %job.table, "a lease was not renewed in time; its task is given out again");
+                    self.wake();
+                }
+            }
+        }
+    }
+}
+
+/// What a client or a worker hears of a failure of the store.
+pub fn status_of(error: &StoreError) -> Status {
+    let message = error.to_string();
+    match error {
+        StoreError::NotPermitted { .. } | StoreError::ReadOnly { .. } => Status::permission_denied(message),
+        StoreError::DiskFull { .. } => Status::resource_exhausted(message),
+        StoreError::BadName { .. } => Status::invalid_argument(message),
+        StoreError::Other { .. } => Status::internal(message),
+        _ => Status::failed_precondition(message),
+    }
+}
+
+/// Runs something that blocks, for a call.
+pub async fn blocking_call<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    blocking(work).await.map_err(|error| Status::internal(error.to_string()))
+}

@@ -1,0 +1,187 @@
+//! The life of a job: read the store, let the scheduler work, stitch, publish. One of these runs for every job; it alone writes
+//! records of stages, and it alone holds the lock of the directory.
+
+use crate::core::{Busy, Core};
+use crate::job::{Action, Build, Job};
+use crate::publish::{KeyCounts, manifest, stitch};
+use crate::record::{self, Commit, StageRecord, commit_path, stage_path};
+use crate::replay::{ReplayError, Stop, blocking, replay};
+use crate::scheduler::StitchJob;
+use std::sync::Arc;
+use strata_storage::{DirLock, Manifest, PutOutcome, StoreError, TableDir, publish};
+
+/// Drives a job to its end, or until the coordinator stops.
+pub async fn drive(core: Arc<Core>, job: Arc<Job>, lock: DirLock, busy: Busy) {
+    let end = match &job.build {
+        Some(build) => run(&core, &job, build).await,
+        None => Ok(None),
+    };
+    if let Err(message) = &end {
+        tracing::warn!(table = %job.table, %message, "the build has stopped");
+    }
+    drop(lock);
+    if job.cancelled_early() {
+        job.end_cancelled();
+    } else {
+        job.end(end);
+    }
+    drop(busy);
+}
+
+async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<Manifest>, String> {
+    let Build { dir, plan, .. } = build;
+    loop {
+        let stop: Stop = Arc::new({
+            let (core, job) = (Arc::clone(core), Arc::clone(job));
+            move || core.is_stopping() || job.cancelled_early()
+        });
+        let replayed = match replay(dir, plan, &stop).await {
+            Ok(replayed) => replayed,
+            Err(ReplayError::Stopped) => return Ok(settle(job).await),
+            Err(error) => return Err(error.to_string()),
+        };
+        if stop() {
+            return Ok(settle(job).await);
+        }
+        let mut keys = KeyCounts::default();
+        replayed.restored.commits.values().try_for_each(|commit| keys.add(plan, commit))?;
+        tracing::info!(
+            table = %job.table,
+            tasks = plan.tasks.len(),
+            resumed = replayed.resumed,
+            rejected = replayed.rejected,
+            "the store is read"
+        );
+        job.start(core.policy, replayed.restored, replayed.resumed, replayed.rejected);
+        core.wake();
+        loop {
+            if core.is_stopping() {
+                return Ok(settle(job).await);
+            }
+            match job.next_action() {
+                Action::Rest => tokio::select! {
+                    () = core.stopped() => {}
+                    () = job.kicked() => {}
+                },
+                Action::Stitch(stage) => {
+                    stitch_stage(job, build, &mut keys, stage).await;
+                    core.wake();
+                }
+                Action::Recheck => {
+                    job.begin_recheck();
+                    break;
+                }
+                Action::Publish(commits) => return publish_table(job, build, &commits).await.map(Some),
+                Action::End => return Ok(settle(job).await),
+            }
+        }
+    }
+}
+
+/// Waits until no record of the job is being written any more.
+async fn settle(job: &Job) -> Option<Manifest> {
+    while !job.close() {
+        job.kicked().await;
+    }
+    None
+}
+
+/// Checks a stage, writes its record, removes what it replaces and what nobody reads any more. Errors end up in the job's state.
+async fn stitch_stage(job: &Job, build: &Build, keys: &mut KeyCounts, stage: StitchJob) {
+    let dir = &build.dir;
+    let number = stage.stage;
+    let record = match stitch(&build.plan, keys, &stage) {
+        Ok(record) => record,
+        Err(problem) => {
+            tracing::error!(table = %job.table, stage = number, %problem, "the tasks of a stage do not fit together");
+            job.schedule(|scheduler| scheduler.fail_job(problem));
+            return;
+        }
+    };
+    if let Err(error) = put_stage(dir, &record).await {
+        let (full, message) = (error.is_disk_full(), error.to_string());
+        job.schedule(|scheduler| scheduler.stitch_failed(number, full, message));
+        return;
+    }
+    let garbage = job.schedule(|scheduler| scheduler.stitched(number)).unwrap_or_default();
+    tracing::debug!(table = %job.table, stage = number, removed = garbage.len(), "stitched");
+    // From here on only tidying: what is left over if this is interrupted goes when the store is read again.
+    let commits = record.commits.iter().map(|commit| commit_path(commit.id()));
+    for path in commits.chain(garbage.into_iter().map(|file| file.path)) {
+        if let Err(error) = dir.delete(&path).await {
+            tracing::warn!(table = %job.table, %path, %error, "cannot remove what is not needed any more");
+        }
+    }
+}
+
+/// Creates the record of a stage. One that is there already was written by us in an earlier life, or is in the way.
+async fn put_stage(dir: &TableDir, record: &StageRecord) -> Result<(), StoreError> {
+    let path = stage_path(record.stage);
+    let bytes = record::seal(record);
+    if dir.put_new(&path, bytes.clone()).await? == PutOutcome::Created {
+        return Ok(());
+    }
+    let found = dir.get(&path).await?;
+    if found.as_deref() != Some(&bytes) {
+        tracing::warn!(record = %path, "replacing a record that is not the one of this build");
+        dir.put_over(&path, bytes).await?;
+    }
+    Ok(())
+}
+
+/// What became of the record of a task.
+pub enum Recorded {
+    /// It is durable.
+    Durable,
+    /// The store holds another one.
+    Conflict(Box<Commit>),
+}
+
+/// Creates the record of a task, durably.
+pub async fn put_commit(dir: &TableDir, commit: &Commit) -> Result<Recorded, StoreError> {
+    let path = commit_path(commit.id());
+    let bytes = record::seal(commit);
+    if dir.put_new(&path, bytes.clone()).await? == PutOutcome::Created {
+        return Ok(Recorded::Durable);
+    }
+    let found = dir.get(&path).await?.map(|bytes| record::open::<Commit>(&bytes));
+    match found {
+        Some(Ok(other)) if other.content == commit.content => Ok(Recorded::Durable),
+        Some(Ok(other)) => Ok(Recorded::Conflict(Box::new(other))),
+        Some(Err(_)) | None => {
+            tracing::warn!(record = %path, "replacing a damaged record");
+            dir.put_over(&path, bytes).await?;
+            Ok(Recorded::Durable)
+        }
+    }
+}
+
+async fn publish_table(job: &Job, build: &Build, commits: &[Arc<Commit>]) -> Result<Manifest, String> {
+    job.begin_publishing();
+    let space = &build.space;
+    let manifest = manifest(&build.plan, space.scalar_columns(), space.dist_columns(), commits)?;
+    // It waits for the disk, so not on a thread that serves calls.
+    let published = blocking({
+        let (dir, manifest, runtime) = (build.dir.clone(), manifest.clone(), tokio::runtime::Handle::current());
+        move || runtime.block_on(publish(&dir, &manifest))
+    });
+    published.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    tracing::info!(table = %job.table, root = %manifest.root, "published");
+    remove_build(&build.dir).await;
+    Ok(manifest)
+}
+
+/// Removes what only the build needed. The table is complete with or without it.
+pub async fn remove_build(dir: &TableDir) {
+    let removed = blocking({
+        let dir = dir.clone();
+        move || dir.remove_build()
+    })
+    .await;
+    let error = match removed {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(dir = %dir.root().display(), %error, "the table is complete, but its build folder cannot be removed");
+}

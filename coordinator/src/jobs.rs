@@ -1,0 +1,237 @@
+//! The service that clients talk to: submit, list, watch, pause, resume, cancel.
+
+use crate::core::{Core, blocking_call, status_of};
+use crate::drive::{drive, remove_build};
+use crate::job::{Build, Job, is_final};
+use crate::plan::Plan;
+use crate::record::{self, JOB_PATH, RECORD_FORMAT};
+use futures::Stream;
+use futures::stream;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use strata_games::TableName;
+use strata_proto::v1::jobs_server::Jobs;
+use strata_proto::v1::{JobRequest, JobStatus, ListReply, ListRequest, SubmitRequest, WatchRequest};
+use strata_storage::{Manifest, PutOutcome, StoreError, TableDir};
+use tonic::{Request, Response, Status};
+
+/// Shortest time between two messages to one who watches.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The service that clients talk to.
+#[derive(Clone)]
+pub struct JobsService {
+    core: Arc<Core>,
+}
+
+impl JobsService {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    fn find(&self, table: &str) -> Result<Arc<Job>, Status> {
+        let job = canonical(table).and_then(|name| self.core.job(&name.to_string()));
+        job.ok_or_else(|| Status::not_found(format!("there is no job for {table}; submit it first")))
+    }
+}
+
+fn canonical(table: &str) -> Option<TableName> {
+    table.parse().ok()
+}
+
+#[tonic::async_trait]
+impl Jobs for JobsService {
+    async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<JobStatus>, Status> {
+        let request = request.into_inner();
+        let core = Arc::clone(&self.core);
+        // A caller that goes away must not leave a directory locked that nobody drives.
+        let job = tokio::spawn(async move { submit(&core, &request.table, request.priority).await });
+        let job = job.await.map_err(|error| Status::internal(error.to_string()))??;
+        Ok(Response::new(job.status()))
+    }
+
+    async fn list(&self, _request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
+        let jobs = self.core.jobs().iter().map(|job| job.status()).collect();
+        Ok(Response::new(ListReply { jobs }))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<JobStatus, Status>> + Send>>;
+
+    async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let request = request.into_inner();
+        let job = self.find(&request.table)?;
+        let interval = Duration::from_millis(request.interval_ms).max(SHORTEST_INTERVAL);
+        let core = Arc::clone(&self.core);
+        let mut changes = job.changes();
+        changes.mark_changed();
+        // The state of the stream: what it follows, until it has sent a final state.
+        let updates = stream::unfold(Some((core, job, changes, false)), move |following| async move {
+            let (core, job, mut changes, paced) = following?;
+            if paced {
+                tokio::select! {
+                    () = core.stopped() => {}
+                    () = tokio::time::sleep(interval) => {}
+                }
+            }
+            tokio::select! {
+                () = core.stopped() => {}
+                changed = changes.changed() => changed.ok()?,
+            }
+            let status = job.status();
+            let ends = is_final(status.state()) || core.is_stopping();
+            Some((Ok(status), (!ends).then_some((core, job, changes, true))))
+        });
+        Ok(Response::new(Box::pin(updates)))
+    }
+
+    async fn pause(&self, request: Request<JobRequest>) -> Result<Response<JobStatus>, Status> {
+        let job = self.find(&request.into_inner().table)?;
+        job.pause();
+        Ok(Response::new(job.status()))
+    }
+
+    async fn resume(&self, request: Request<JobRequest>) -> Result<Response<JobStatus>, Status> {
+        let job = self.find(&request.into_inner().table)?;
+        job.resume();
+        self.core.wake();
+        Ok(Response::new(job.status()))
+    }
+
+    async fn cancel(&self, request: Request<JobRequest>) -> Result<Response<JobStatus>, Status> {
+        let job = self.find(&request.into_inner().table)?;
+        job.cancel();
+        Ok(Response::new(job.status()))
+    }
+}
+
+async fn submit(core: &Arc<Core>, table: &str, priority: i32) -> Result<Arc<Job>, Status> {
+    let name: TableName = table.parse().map_err(|error: strata_games::NameError| Status::invalid_argument(error.to_string()))?;
+    let table = name.to_string();
+    let _one_at_a_time = core.submitting.lock().await;
+    let Some(busy) = core.busy() else { return Err(Status::unavailable("the coordinator is shutting down")) };
+    if let Some(job) = core.job(&table) {
+        if !is_final(job.status().state()) {
+            job.set_priority(priority);
+            return Ok(job);
+        }
+        job.released().await;
+    }
+    let root = (core.locate)(&name);
+    if let Some(manifest) = published(&root, &table).await? {
+        tidy(&root).await;
+        let job = Arc::new(Job::complete(table, core.job_number(), priority, manifest));
+        core.insert(Arc::clone(&job));
+        return Ok(job);
+    }
+
+    let open = Arc::clone(&core.open);
+    let space = blocking_call(move || open(&name)).await?.map_err(Status::invalid_argument)?;
+    let plan = Plan::of(&*space).map_err(|error| Status::internal(error.to_string()))?;
+    let (dir, lock) = blocking_call({
+        let root = root.clone();
+        move || open_dir(&root)
+    })
+    .await?
+    .map_err(|error| status_of(&error))?;
+    // Another process may have finished the table just before its lock became ours.
+    if let Some(manifest) = published(&root, &table).await? {
+        remove_build(&dir).await;
+        drop(lock);
+        let job = Arc::new(Job::complete(table, core.job_number(), priority, manifest));
+        core.insert(Arc::clone(&job));
+        return Ok(job);
+    }
+    claim(&dir, &table, &core.build).await?;
+    tracing::info!(%table, dir = %root.display(), tasks = plan.tasks.len(), "submitted");
+    let build = Build { dir, space, plan: Arc::new(plan) };
+    let job = Arc::new(Job::new(table, core.job_number(), priority, build));
+    core.insert(Arc::clone(&job));
+    tokio::spawn(drive(Arc::clone(core), Arc::clone(&job), lock, busy));
+    Ok(job)
+}
+
+fn open_dir(root: &Path) -> Result<(TableDir, strata_storage::DirLock), StoreError> {
+    let dir = TableDir::open(root)?;
+    let names = dir.foreign_files()?;
+    if !names.is_empty() {
+        return Err(StoreError::Foreign { path: root.to_owned(), names });
+    }
+    let lock = dir.lock()?;
+    Ok((dir, lock))
+}
+
+/// The manifest of a complete table, if there is one.
+async fn published(root: &Path, table: &str) -> Result<Option<Manifest>, Status> {
+    let path = root.join("table.json");
+    let read = blocking_call({
+        let path = path.clone();
+        move || std::fs::read(path)
+    });
+    let Ok(bytes) = read.await? else { return Ok(None) };
+    let manifest = Manifest::parse(&bytes).map_err(|error| {
+        Status::failed_precondition(format!(
+            "{} is damaged: {error}; `strata verify` says what is left of the table, or choose another directory",
+            path.display()
+        ))
+    })?;
+    if manifest.table != table {
+        return Err(Status::failed_precondition(format!(
+            "{} holds the table {}, not {table}; choose another directory",
+            root.display(),
+            manifest.table
+        )));
+    }
+    Ok(Some(manifest))
+}
+
+/// Removes the build folder that a build left when it was killed after it had published its table.
+async fn tidy(root: &Path) {
+    if !root.join("build").exists() {
+        return;
+    }
+    let opened = blocking_call({
+        let root = root.to_owned();
+        move || TableDir::open(&root).and_then(|dir| dir.lock().map(|lock| (dir, lock)))
+    });
+    match opened.await {
+        Ok(Ok((dir, lock))) => {
+            remove_build(&dir).await;
+            drop(lock);
+        }
+        // The one that published it is just about to do the same.
+        Ok(Err(StoreError::Locked { .. })) => {}
+        Ok(Err(error)) => tracing::warn!(dir = %root.display(), %error, "the build folder of a complete table cannot be removed"),
+        Err(error) => tracing::warn!(dir = %root.display(), %error, "the build folder of a complete table cannot be removed"),
+    }
+}
+
+/// Writes down which table is built here, or makes sure that it is this one.
+async fn claim(dir: &TableDir, table: &str, build: &str) -> Result<(), Status> {
+    let ours = record::Job { format: RECORD_FORMAT, table: table.into(), build: build.into() };
+    let bytes = record::seal(&ours);
+    let store = |error: StoreError| status_of(&error);
+    if dir.put_new(JOB_PATH, bytes.clone()).await.map_err(store)? == PutOutcome::Created {
+        return Ok(());
+    }
+    let found = dir.get(JOB_PATH).await.map_err(store)?.unwrap_or_default();
+    match record::open::<record::Job>(&found) {
+        Ok(job) if job.format != RECORD_FORMAT => Err(Status::failed_precondition(format!(
+            "the build in {} was begun by version {} in another form ({}, not {RECORD_FORMAT}); go on with that version, or remove its build folder",
+            dir.root().display(),
+            job.build,
+            job.format
+        ))),
+        Ok(job) if job.table != table => Err(Status::failed_precondition(format!(
+            "{} holds an unfinished build of {}, not of {table}; choose another directory",
+            dir.root().display(),
+            job.table
+        ))),
+        Ok(_) => Ok(()),
+        Err(why) => {
+            tracing::warn!(record = JOB_PATH, %why, "replacing a damaged record");
+            dir.put_over(JOB_PATH, bytes).await.map_err(store)
+        }
+    }
+}
