@@ -6,7 +6,9 @@ use crate::execute::{Ended, Output, run_task};
 use std::collections::BTreeMap;
 use std::path::Path;
 use strata_games::*;
-use strata_storage::{ColumnRef, FileRecord, Manifest, ManifestLayer, ManifestShard, ShardSpec, Table, TableDir, publish, write_shard};
+use strata_storage::{
+    ColumnRef, FileRecord, Manifest, ManifestLayer, ManifestShard, ShardSpec, Table, TableDir, publish, write_shard,
+};
 
 /// A game of this build.
 pub(crate) fn space(name: &str) -> Box<dyn StateSpace> {
@@ -119,8 +121,14 @@ impl Built {
     /// The manifest of the finished shards.
     pub(crate) fn manifest(&self, space: &dyn StateSpace) -> Manifest {
         let layers = space.layers().iter().map(|info| {
-            let mut layer =
-                ManifestLayer { layer: info.layer.0, universe: info.universe, states: 0, afterstates: 0, terminal: 0, shards: Vec::new() };
+            let mut layer = ManifestLayer {
+                layer: info.layer.0,
+                universe: info.universe,
+                states: 0,
+                afterstates: 0,
+                terminal: 0,
+                shards: Vec::new(),
+            };
             for (shard, (run, &blocks)) in (0..).zip(info.shards.iter().zip(&info.blocks)) {
                 let counts = &self.counts[&(info.layer.0, shard)];
                 layer.states += counts.states;

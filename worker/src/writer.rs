@@ -157,7 +157,19 @@ mod tests {
         let (blake3, sha256) = Default::default();
         let path = String::new();
         let (kind, error_bounds) = (strata_storage::FileKind::Work, Vec::new());
-        FileRecord { kind, layer: 0, shard: 0, path, blake3, sha256, bytes: 0, keys: 0, index_bytes: 0, value_bytes: 0, error_bounds }
+        FileRecord {
+            kind,
+            layer: 0,
+            shard: 0,
+            path,
+            blake3,
+            sha256,
+            bytes: 0,
+            keys: 0,
+            index_bytes: 0,
+            value_bytes: 0,
+            error_bounds,
+        }
     }
 
     #[test]

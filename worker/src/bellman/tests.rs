@@ -16,7 +16,9 @@ fn checked(name: &str, change: impl FnOnce(&dyn StateSpace, &Path, &mut Built)) 
 
 #[test]
 fn tables_as_they_are_built_keep_every_law() {
-    for (name, keys) in [("2048-2x2", 67), ("2048-2x3", 14_883), ("bearoff-4x5", 126), ("2048-2x3+tile=16", 0), ("bearoff-6x4+doubles=0.3", 210)] {
+    for (name, keys) in
+        [("2048-2x2", 67), ("2048-2x3", 14_883), ("bearoff-4x5", 126), ("2048-2x3+tile=16", 0), ("bearoff-6x4+doubles=0.3", 210)]
+    {
         let report = checked(name, |_, _, _| ());
         assert_eq!(report.problems, [], "{name}");
         assert!(report.is_clean() && report.unchecked == 0 && !report.interrupted);
@@ -36,11 +38,19 @@ fn one_wrong_value_behind_sound_checksums_is_found() {
         assert_eq!((own.shard, own.ordinal), (Some(0), Some(1)), "{name}");
         assert!(own.position.is_some() && report.worst > 1.0);
         match own.fault {
-            Fault::Value { stored, recomputed, .. } => assert!(((stored - recomputed) - wrong_by).abs() < 1e-6 * wrong_by.abs() + 2e-6, "{own}"),
+            Fault::Value { stored, recomputed, .. } => {
+                assert!(((stored - recomputed) - wrong_by).abs() < 1e-6 * wrong_by.abs() + 2e-6, "{own}")
+            }
             ref other => panic!("{name}: {other}"),
         }
         // Values that depend on it no longer follow from it either, and nothing else is wrong.
-        assert!(report.found >= 1 && report.problems.iter().all(|problem| matches!(problem.fault, Fault::Value { .. } | Fault::Distribution { .. } | Fault::Plan { .. })));
+        assert!(
+            report.found >= 1
+                && report.problems.iter().all(|problem| matches!(
+                    problem.fault,
+                    Fault::Value { .. } | Fault::Distribution { .. } | Fault::Plan { .. }
+                ))
+        );
     }
 }
 
@@ -54,7 +64,16 @@ fn a_key_that_play_can_reach_and_the_table_lacks_is_found() {
     });
     let missing = report.problems.iter().filter(|problem| matches!(problem.fault, Fault::Missing { layer: 40, .. })).count();
     assert!(missing > 0, "{:?}", report.problems);
-    assert!(report.problems.iter().all(|problem| problem.layer.is_some_and(|layer| layer < 40)));
+    // The shard was packed a second time, which moves its values by no more than packing does.
+    let others = report.problems.iter().filter(|problem| !matches!(problem.fault, Fault::Missing { .. }));
+    for other in others {
+        match other.fault {
+            Fault::Value { stored, recomputed, .. } => assert!((stored - recomputed).abs() < 1e-6, "{other}"),
+            _ => panic!("{other}"),
+        }
+    }
+    let missed_from = report.problems.iter().filter(|problem| matches!(problem.fault, Fault::Missing { .. }));
+    assert!(missed_from.into_iter().all(|problem| problem.layer == Some(36) || problem.layer == Some(38)));
 }
 
 #[test]
@@ -100,10 +119,14 @@ fn a_sample_is_the_same_for_a_seed_whatever_the_threads() {
     let (space, dir) = (space("2048-2x3"), tempfile::tempdir().unwrap());
     let mut built = build(&*space, dir.path(), 2, 1 << 30);
     for layer in (40..120).step_by(2) {
-        rewrite(&*space, dir.path(), &mut built, Layer(layer), |_, columns| columns.scalars[0].iter_mut().step_by(3).for_each(|v| *v += 1.0));
+        rewrite(&*space, dir.path(), &mut built, Layer(layer), |_, columns| {
+            columns.scalars[0].iter_mut().step_by(3).for_each(|v| *v += 1.0)
+        });
     }
     let table = published(&*space, dir.path(), &built);
-    let run = |threads, part, seed| crate::testing::pool(threads).install(|| verify_bellman(&*space, &table, part, seed, GO_ON).unwrap());
+    let run = |threads, part, seed| {
+        crate::testing::pool(threads).install(|| verify_bellman(&*space, &table, part, seed, GO_ON).unwrap())
+    };
     let one = run(1, 0.1, 5);
     assert_eq!(one, run(3, 0.1, 5));
     assert!((1_400..=1_500).contains(&one.keys), "{}", one.keys);
@@ -132,4 +155,25 @@ fn another_table_and_an_impossible_sample_are_refused() {
     for part in [0.0, -1.0, 1.5, f64::INFINITY, f64::NAN] {
         assert!(matches!(verify_bellman(&*game, &table, part, 0, GO_ON), Err(BellmanError::BadSample(_))));
     }
+}
+
+/// `cargo test --release -p strata-worker speed_of -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn speed_of_a_full_check() {
+    let (space, dir) = (space("2048-2x4"), tempfile::tempdir().unwrap());
+    let built = build(&*space, dir.path(), 2, 4 << 30);
+    let table = published(&*space, dir.path(), &built);
+    let started = std::time::Instant::now();
+    let report = crate::testing::pool(1).install(|| verify_bellman(&*space, &table, 1.0, 0, GO_ON).unwrap());
+    let seconds = started.elapsed().as_secs_f64();
+    assert!(report.is_clean());
+    let (keys, look_ups) = (report.keys as f64, report.look_ups as f64);
+    println!(
+        "{:.3} us a key, {:.1} ns a look-up, {:.1} look-ups a key, worst {:.3}",
+        1e6 * seconds / keys,
+        1e9 * seconds / look_ups,
+        look_ups / keys,
+        report.worst
+    );
 }

@@ -67,7 +67,8 @@ impl<'a> Scratch<'a> {
         let task = self.next;
         let Some(stage) = usize::try_from(task.stage).ok().and_then(|at| self.space.stages().get(at)) else { return Ok(None) };
         let plan = self.space.task(task);
-        *self.written() = Written { bytes: self.written().bytes, ..Written::default() };
+        let bytes = self.written().bytes;
+        *self.written() = Written { bytes, ..Written::default() };
         let started = Instant::now();
         let result = self.space.run(task, self);
         let seconds = started.elapsed().as_secs_f64();

@@ -91,6 +91,7 @@ fn a_task_that_is_told_to_stop_stops() {
     let dir = tempfile::tempdir().unwrap();
     let control = Control::default();
     control.stop();
-    let ended = run_task(&*space("2048-2x3"), FIRST, &TableDir::open(dir.path()).unwrap(), Vec::new(), &control, &pool(1), 1 << 30);
+    let ended =
+        run_task(&*space("2048-2x3"), FIRST, &TableDir::open(dir.path()).unwrap(), Vec::new(), &control, &pool(1), 1 << 30);
     assert!(matches!(ended, Ended::Stopped), "{ended:?}");
 }
