@@ -80,10 +80,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let name = table_name(&args.name)?;
     let space = open_space(&name)?;
     let runtime = crate::runtime()?;
-    if let Found::Complete(manifest) = runtime.block_on(preflight::directory(&args.out, &name))? {
+    let found = runtime.block_on(preflight::directory(&args.out, &name))?;
+    if let Found::Complete(manifest) = &found {
         let shown = output::shell_quote(&args.out.to_string_lossy()).into_owned();
         output::note(&format!("{name} in {shown} is complete: nothing to do (`strata verify {shown}` checks it)"));
-        return report(args, &manifest, start);
+        return report(args, manifest, start);
     }
     let plan = forecast(space.as_ref(), None);
     drop(space);
@@ -92,7 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let crew = format!("{} with {}", units::plural(args.workers.into(), "worker"), units::plural(threads as u64, "thread"));
     preflight::needs(&args.out, &plan, &name, memory * u64::from(args.workers), &crew)?;
     preflight::create(&args.out)?;
-    let ended = runtime.block_on(build(args, &name, memory, threads));
+    let ended = runtime.block_on(build(args, &name, memory, threads, matches!(found, Found::Part)));
     // Kernels that do not stop in time are cut off: their outputs have no record yet, so nothing half-done counts.
     runtime.shutdown_timeout(Duration::from_millis(200));
     ended?;
@@ -113,7 +114,7 @@ fn report(args: &Args, manifest: &Manifest, start: Instant) -> Result<(), Failur
 }
 
 /// Runs coordinator and workers until the table is complete or the build has to stop.
-async fn build(args: &Args, name: &TableName, memory: u64, threads: usize) -> Result<(), Failure> {
+async fn build(args: &Args, name: &TableName, memory: u64, threads: usize, goes_on: bool) -> Result<(), Failure> {
     let progress = Arc::new(Progress::start());
     let said = Arc::clone(&progress);
     let mut signal = signals::listen(move || said.say("stopping: handing the tasks back (a second signal stops at once)"))
@@ -128,7 +129,7 @@ async fn build(args: &Args, name: &TableName, memory: u64, threads: usize) -> Re
     let ended = async {
         let mut jobs = JobsClient::new(service.channel());
         let submitted = jobs.submit(SubmitRequest { table: name.to_string(), priority: 0 }).await.map_err(|status| refused(&status, args))?;
-        let mut view = View::new(&args.out, Arc::clone(&progress));
+        let mut view = View::new(&args.out, Arc::clone(&progress), goes_on);
         view.show(&submitted.into_inner());
         for number in 0..usize::from(args.workers) {
             let config = WorkerConfig::new(
@@ -231,6 +232,7 @@ fn worker_left(left: Result<Result<(), WorkerError>, tokio::task::JoinError>) ->
 struct View {
     dir: PathBuf,
     progress: Arc<Progress>,
+    goes_on: bool,
     positions: Speed,
     cost: Speed,
     announced: bool,
@@ -238,9 +240,9 @@ struct View {
 }
 
 impl View {
-    fn new(dir: &Path, progress: Arc<Progress>) -> Self {
+    fn new(dir: &Path, progress: Arc<Progress>, goes_on: bool) -> Self {
         let (positions, cost) = (Speed::default(), Speed::default());
-        Self { dir: dir.to_path_buf(), progress, positions, cost, announced: false, failures: Vec::new() }
+        Self { dir: dir.to_path_buf(), progress, goes_on, positions, cost, announced: false, failures: Vec::new() }
     }
 
     fn show(&mut self, status: &JobStatus) {
@@ -256,7 +258,7 @@ impl View {
         self.failures.clone_from(&status.failures);
         let now = Instant::now();
         match status.state() {
-            JobState::Checking => {
+            JobState::Checking if self.goes_on => {
                 self.progress.show(
                     "checking",
                     status.tasks_done,
@@ -287,7 +289,8 @@ impl View {
     }
 
     fn details(&self, status: &JobStatus) -> String {
-        let mut parts = vec![format!("{} of {} layers", units::count(status.layers_done), units::count(status.layers))];
+        let mut parts =
+            vec![format!("{} of {} layers, both passes", units::count(status.layers_done), units::count(status.layers))];
         parts.extend(self.positions.per_second().map(|r| format!("{} positions/s", units::rate(r))));
         let free = resources::free_disk(&self.dir).map_or_else(String::new, |f| format!(" ({} free)", units::bytes(f)));
         parts.push(format!("disk {}{free}", units::bytes(status.bytes)));

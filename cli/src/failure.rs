@@ -73,7 +73,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A panic is a bug in Strata. It is said in two lines, without a backtrace unless one is asked for, and the exit code is 1.
+/// A panic is a bug in Strata. It is said in two lines, without a backtrace unless logs are wanted (STRATA_LOG), and the exit code is 1.
 pub fn install_panic_hook() {
     let previous = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -82,7 +82,7 @@ pub fn install_panic_hook() {
         Failure::failed(format!("this is a bug in strata {}: {what}{place}", env!("CARGO_PKG_VERSION")))
             .help("please report the line above and the command; nothing that was finished is lost, the same command goes on")
             .report();
-        if std::env::var_os("RUST_BACKTRACE").is_some_and(|v| v != "0") {
+        if std::env::var_os("STRATA_LOG").is_some() {
             previous(info);
         }
     }));

@@ -337,14 +337,14 @@ fn bearoff(name: &TableName, key: Key, mean: f64, columns: &[Column]) -> Option<
 fn text(space: &dyn StateSpace, answer: &Answer) -> String {
     let mut text = format!("{}\n", paint(Stream::Out, "1", &answer.table));
     if let TableName::Game2048(_) = space.name() {
-        let rows: Vec<Vec<String>> =
-            answer.position.split('/').map(|row| row.split_whitespace().map(|c| c.replace('0', ".")).collect()).collect();
-        let _ = rows;
         text.push_str(&board(&answer.position));
     } else {
         text.push_str(&format!("{}\n", answer.position));
     }
-    let shown = |value, error| format!("{}  (off by at most {})", units::value(value, error), units::bound(error));
+    let shown = |value, error| {
+        let off = if error > 0.0 { format!("  (off by at most {})", units::bound(error)) } else { String::new() };
+        units::value(value, error) + &off
+    };
     let mut facts = Vec::new();
     if answer.columns.is_empty() {
         let name = space.scalar_columns().first().copied().unwrap_or("value");
@@ -384,6 +384,7 @@ fn board(position: &str) -> String {
 
 fn moves_table(roll: Option<&str>, moves: &[Move]) -> String {
     let first = roll.map_or_else(|| "move".to_string(), |r| format!("roll {r}"));
+    let rewards = moves.iter().any(|m| m.reward != moves[0].reward);
     let rows = moves.iter().map(|m| {
         let mark = match (m.tie, m.rank) {
             (true, _) => "tie",
@@ -391,9 +392,12 @@ fn moves_table(roll: Option<&str>, moves: &[Move]) -> String {
             _ => "",
         };
         let loss = if m.rank == 1 { String::new() } else { units::value(m.loss, m.error) };
-        vec![m.label.clone(), mark.into(), m.rank.to_string(), units::value(m.value, m.error), loss, units::value(m.reward, 0.0)]
+        let mut row = vec![m.label.clone(), mark.into(), m.rank.to_string(), units::value(m.value, m.error), loss];
+        row.extend(rewards.then(|| units::value(m.reward, 0.0)));
+        row
     });
-    output::table(&[&first, "", "rank", "value", "loss", "of it now"], 2, rows)
+    let header = [first.as_str(), "", "rank", "value", "loss", "reward"];
+    output::table(&header[..if rewards { 6 } else { 5 }], 2, rows)
 }
 
 fn distribution_table(distributions: &[Distribution]) -> String {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How often a plain line appears where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+/// What takes less is not reported on at all there.
+const FIRST_LINE: Duration = Duration::from_secs(2);
 /// Speeds are means over so long.
 const WINDOW: Duration = Duration::from_secs(20);
 
@@ -48,14 +50,14 @@ pub struct Progress {
 
 enum Shown {
     Bar(ProgressBar),
-    Lines { last: Mutex<Option<Instant>> },
+    Lines { next: Mutex<Instant> },
 }
 
 impl Progress {
     /// Starts. Lines instead of bars also when logs are wanted, which would tear the bars.
     pub fn start() -> Self {
         if !output::is_terminal(Stream::Err) || std::env::var_os("STRATA_LOG").is_some() {
-            return Self { shown: Shown::Lines { last: Mutex::new(None) } };
+            return Self { shown: Shown::Lines { next: Mutex::new(Instant::now() + FIRST_LINE) } };
         }
         let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(8));
         let template = if output::is_coloured(Stream::Err) {
@@ -63,6 +65,7 @@ impl Progress {
         } else {
             "{prefix} {wide_bar} {percent:>3} %\n{wide_msg}"
         };
+        echo::hide();
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
@@ -78,10 +81,10 @@ impl Progress {
                 bar.set_prefix(what.to_string());
                 bar.set_message(details.to_string());
             }
-            Shown::Lines { last } => {
-                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-                if last.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
-                    *last = Some(Instant::now());
+            Shown::Lines { next } => {
+                let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+                if Instant::now() >= *next {
+                    *next = Instant::now() + LINE_EVERY;
                     output::note(&format!("{what}  {}  {details}", units::percent(done, all)));
                 }
             }
@@ -100,6 +103,45 @@ impl Progress {
     pub fn end(&self) {
         if let Shown::Bar(bar) = &self.shown {
             bar.finish_and_clear();
+            echo::show();
+        }
+    }
+}
+
+/// The terminal answers Ctrl-C with `^C`, which would tear the bars: while they are there, it does not.
+pub mod echo {
+    use rustix::process::getpgrp;
+    use rustix::stdio::stdin;
+    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+    use std::sync::{Mutex, PoisonError};
+
+    static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+    /// A process in the background would be stopped for touching the terminal.
+    fn in_foreground() -> bool {
+        tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
+    }
+
+    /// Turns it off. Where that is not possible, the bars are torn, and that is all.
+    pub fn hide() {
+        let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut terminal) =
+            tcgetattr(stdin()).ok().filter(|t| before.is_none() && t.local_modes.contains(LocalModes::ECHOCTL))
+        else {
+            return;
+        };
+        if in_foreground() {
+            *before = Some(terminal.clone());
+            terminal.local_modes.remove(LocalModes::ECHOCTL);
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &terminal);
+        }
+    }
+
+    /// Turns it on again.
+    pub fn show() {
+        let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(terminal) = before.filter(|_| in_foreground()) {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &terminal);
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn listen(first: impl Fn() + Send + 'static) -> std::io::Result<watch::Recei
                 _ = terminate.recv() => TERMINATED,
             };
             if received().is_some() {
+                crate::progress::echo::show();
                 std::process::exit(i32::from(code));
             }
             RECEIVED.store(code, Ordering::Relaxed);
