@@ -5,45 +5,46 @@
 //! it, not the column.
 //!
 //! Compression is for columns where it pays: a sample of groups, always the same ones, is compressed, and the column is written that way
-//! when the sample shrinks by an eighth or more. Bytes are sorted by significance first (all lowest bytes, then all second ones, ...):
-//! the high bytes of neighbours are alike, the low ones of a scaled value are noise.
+//! when the sample shrinks by an eighth or more. What zstd makes of real columns, as a part of their packed size (level 3; 1 gives
+//! 0.02 to 0.06 more and 19 gives 0.01 less, at a thirtieth of the speed):
+//!
+//! | column | as it is | bytes sorted by significance first |
+//! |---|---|---|
+//! | 2048-3x3 value | 0.677 | 0.798 |
+//! | 2048-2x4 value | 0.746 | 0.865 |
+//! | 2048-3x3+tile=512 value | 0.630 | 0.726 |
+//! | bearoff-6x15 rolls | 0.789 | 0.771 |
+//! | bearoff-6x15 first_off | 0.241 | 0.212 |
+//! | bearoff-6x15 mean, variance | 1 | 1 |
+//!
+//! Scaled values are noise but for those that occur again, and 2048 has many of these: they are found as whole words, so the bytes
+//! stay in their order. Decompressing a group takes some 40 µs; [`Table`](crate::Table) keeps those it decompressed.
 
 use crate::error::Corruption;
 use crate::layout::{Codec, Group, checksum};
-use crate::pack::{Form, Packed};
-use std::borrow::Cow;
+use crate::pack::Packed;
+use std::sync::Arc;
+
+/// The payload of a group as it was packed: in place, or decompressed.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload<'a> {
+    InPlace(&'a [u8]),
+    Decompressed(Arc<[u8]>),
+}
+
+impl std::ops::Deref for Payload<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Payload::InPlace(bytes) => bytes,
+            Payload::Decompressed(bytes) => bytes,
+        }
+    }
+}
 
 /// Level of zstd. Part of the format in the sense that other levels give other bytes, so another root.
 const LEVEL: i32 = 3;
-
-/// Bytes sorted by significance within words of `width` bytes; bytes past the last whole word stay where they are.
-fn shuffle(bytes: &[u8], width: usize) -> Vec<u8> {
-    let words = bytes.len() / width;
-    let mut out = Vec::with_capacity(bytes.len());
-    for plane in 0..width {
-        out.extend(bytes.iter().skip(plane).step_by(width).take(words));
-    }
-    out.extend_from_slice(&bytes[words * width..]);
-    out
-}
-
-fn unshuffle(bytes: &[u8], width: usize) -> Vec<u8> {
-    let words = bytes.len() / width;
-    let mut out = vec![0; bytes.len()];
-    for plane in 0..width {
-        let from = &bytes[plane * words..(plane + 1) * words];
-        for (to, &byte) in out.iter_mut().skip(plane).step_by(width).zip(from) {
-            *to = byte;
-        }
-    }
-    out[words * width..].copy_from_slice(&bytes[words * width..]);
-    out
-}
-
-/// Bytes of the numbers in a payload.
-fn width(form: Form) -> usize {
-    if form == Form::Exact { 8 } else { 4 }
-}
 
 /// A group as it is written, but for its place.
 pub(crate) struct Encoded {
@@ -57,7 +58,7 @@ pub(crate) fn encode(packed: Packed, compress: bool) -> Encoded {
     // Groups are bounded far below 4 GiB: 65,536 scalars, or 256 distributions of 4,096 entries.
     #[allow(clippy::cast_possible_truncation)]
     let raw_length = bytes.len() as u32;
-    let compressed = compress.then(|| zstd::bulk::compress(&shuffle(&bytes, width(form)), LEVEL).ok()).flatten();
+    let compressed = compress.then(|| zstd::bulk::compress(&bytes, LEVEL).ok()).flatten();
     let (codec, payload) = match compressed.filter(|compressed| compressed.len() < bytes.len()) {
         Some(compressed) => (Codec::Zstd, compressed),
         None => (Codec::Raw, bytes),
@@ -86,13 +87,13 @@ pub(crate) fn read_group(section: &[u8], number: u64, groups: u64, checked: bool
 
 impl<'a> Checked<'a> {
     /// The payload as it was packed: that of `keys` keys.
-    pub(crate) fn decode(&self, dist: bool, keys: u64) -> Result<Cow<'a, [u8]>, Corruption> {
+    pub(crate) fn decode(&self, dist: bool, keys: u64) -> Result<Payload<'a>, Corruption> {
         let wrong = || Corruption::Malformed("a group does not have the length that its keys need".to_owned());
         if !self.group.fits(dist, keys) {
             return Err(wrong());
         }
         match self.group.codec {
-            Codec::Raw => Ok(Cow::Borrowed(self.payload)),
+            Codec::Raw => Ok(Payload::InPlace(self.payload)),
             Codec::Zstd => {
                 // Bounded by `fits`, whatever the compressed bytes say.
                 let length = usize::try_from(self.group.raw_length).map_err(|_| wrong())?;
@@ -100,7 +101,7 @@ impl<'a> Checked<'a> {
                 if bytes.len() != length {
                     return Err(wrong());
                 }
-                Ok(Cow::Owned(unshuffle(&bytes, width(self.group.form))))
+                Ok(Payload::Decompressed(bytes.into()))
             }
         }
     }
@@ -109,19 +110,10 @@ impl<'a> Checked<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::Form;
     use proptest::prelude::*;
 
-    #[test]
-    fn planes_hold_the_bytes_of_one_significance() {
-        assert_eq!(shuffle(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 4), [1, 5, 2, 6, 3, 7, 4, 8, 9]);
-    }
-
     proptest! {
-        #[test]
-        fn planes_go_back_to_words(bytes in prop::collection::vec(any::<u8>(), 0..100), width in prop_oneof![Just(4usize), Just(8)]) {
-            prop_assert_eq!(unshuffle(&shuffle(&bytes, width), width), bytes);
-        }
-
         #[test]
         fn a_group_is_read_as_it_was_written(bytes in prop::collection::vec(0..4u8, 0..400), compress: bool) {
             let bytes = [bytes, vec![0; 4]].concat();
@@ -133,7 +125,7 @@ mod tests {
             let section = [payload, group.bytes().to_vec()].concat();
             let read = read_group(&section, 0, 1, false).unwrap();
             prop_assert_eq!(read.group, group);
-            prop_assert_eq!(read.decode(false, keys).unwrap().into_owned(), bytes);
+            prop_assert_eq!(read.decode(false, keys).unwrap().to_vec(), bytes);
             prop_assert!(read_group(&section, 1, 1, false).is_err());
             for at in 0..section.len() {
                 let mut section = section.clone();

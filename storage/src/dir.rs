@@ -206,21 +206,32 @@ impl Drop for TmpFile {
 
 /// Creates a directory and its missing parents, and syncs those whose entries changed.
 pub(crate) fn create_dirs(path: &Path) -> Result<(), StoreError> {
-    let fail = |error| StoreError::io("create", path, error);
+    if create_dir(path)? {
+        return Ok(());
+    }
+    // Its parent is missing.
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create_dirs(parent)?;
+    }
+    match create_dir(path)? {
+        true => Ok(()),
+        false => Err(StoreError::io("create", path, io::ErrorKind::NotFound.into())),
+    }
+}
+
+/// Creates a directory; `false` when its parent is missing.
+fn create_dir(path: &Path) -> Result<bool, StoreError> {
     match fs::create_dir(path) {
-        Ok(()) => path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync_dir),
+        Ok(()) => {
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync_dir)?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
             Ok(there) if !there.is_dir() => Err(StoreError::NotADirectory { path: path.to_owned() }),
-            _ => Ok(()),
+            _ => Ok(true),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.parent() {
-            Some(parent) if parent != path && !parent.as_os_str().is_empty() => {
-                create_dirs(parent)?;
-                create_dirs(path)
-            }
-            _ => Err(fail(error)),
-        },
-        Err(error) => Err(fail(error)),
+        Err(error) => Err(StoreError::io("create", path, error)),
     }
 }
 

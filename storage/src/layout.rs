@@ -385,7 +385,6 @@ pub(crate) fn damaged_sections(file: &[u8]) -> Vec<Fault> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Codec {
     Raw,
-    /// Byte planes, then zstd.
     Zstd,
 }
 

@@ -11,6 +11,7 @@
 //!
 //! The bytes are described in docs/FORMAT.md.
 
+mod cache;
 mod column;
 mod digest;
 mod dir;

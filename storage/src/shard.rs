@@ -5,16 +5,18 @@
 //! and a group of values when one of them is first read. So an answer never rests on a byte that was not checked since the file was
 //! opened, and the price is paid once.
 
-use crate::column::{Checked, read_group};
+use crate::cache::{FileId, GroupCache};
+use crate::column::{Checked, Payload, read_group};
 use crate::error::{Corruption, Section, ShardError};
 use crate::index::IndexSet;
-use crate::layout::{ColumnInfo, Fault, Layout, Span, crc, read_layout};
+use crate::layout::{Codec, ColumnInfo, Fault, Layout, Span, crc, read_layout};
 use crate::map::{Bytes, MapError, map};
 use crate::pack::{DistGroup, unpack_scalar, unpack_scalars};
 use crate::record::{FileKind, FileRecord};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A value, and how far it can be from the exact one.
@@ -63,6 +65,8 @@ pub struct ShardFile {
     /// Numbers of the scalar columns among the columns, and of the distribution columns.
     scalar_columns: Vec<usize>,
     dist_columns: Vec<usize>,
+    /// Where decompressed groups are kept for the next question, if anywhere.
+    cache: Option<(Arc<GroupCache>, FileId)>,
 }
 
 impl ShardFile {
@@ -104,7 +108,14 @@ impl ShardFile {
             bytes,
             layout,
             index_checked: AtomicBool::new(false),
+            cache: None,
         })
+    }
+
+    /// Keeps decompressed groups in a cache that files share.
+    pub(crate) fn with_cache(mut self, cache: &Arc<GroupCache>) -> Self {
+        self.cache = Some((cache.clone(), FileId::next()));
+        self
     }
 
     /// Who it is.
@@ -167,7 +178,7 @@ impl ShardFile {
         let column = self.column("scalar column", &self.scalar_columns, column)?;
         let (number, at, keys) = column.place(ordinal)?;
         let checked = column.group(number)?;
-        let bytes = checked.decode(false, keys).map_err(|cause| column.fault(cause))?;
+        let bytes = column.payload(number, &checked, keys)?;
         let group = checked.group;
         match unpack_scalar(group.form, group.base, group.step, &bytes, at) {
             Some(value) => Ok(Bounded { value, error: group.error }),
@@ -195,7 +206,7 @@ impl ShardFile {
         let column = self.column("distribution column", &self.dist_columns, column)?;
         let (number, at, keys) = column.place(ordinal)?;
         let checked = column.group(number)?;
-        let bytes = checked.decode(true, keys).map_err(|cause| column.fault(cause))?;
+        let bytes = column.payload(number, &checked, keys)?;
         let mut entries = Vec::new();
         let first = usize::try_from(keys)
             .ok()
@@ -281,6 +292,25 @@ impl<'a> Column<'a> {
             word.fetch_or(bit, Ordering::Release);
         }
         Ok(checked)
+    }
+
+    /// The payload of a group, from the cache if it was decompressed before.
+    fn payload(&self, number: u64, checked: &Checked<'a>, keys: u64) -> Result<Payload<'a>, ShardError> {
+        let decode = || checked.decode(self.info.dist, keys).map_err(|cause| self.fault(cause));
+        match &self.file.cache {
+            Some((cache, file)) if checked.group.codec == Codec::Zstd => {
+                let key = (*file, self.number, number);
+                if let Some(bytes) = cache.get(key) {
+                    return Ok(Payload::Decompressed(bytes));
+                }
+                let payload = decode()?;
+                if let Payload::Decompressed(bytes) = &payload {
+                    cache.put(key, bytes.clone());
+                }
+                Ok(payload)
+            }
+            _ => decode(),
+        }
     }
 
     /// Reads the column from front to back. The whole section is not asked of the disk at once: it may be larger than memory.

@@ -1,5 +1,8 @@
 //! A small made-up table, and the numbers that were put in it.
 
+// Every test file uses its part of this.
+#![allow(dead_code)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use strata_storage::*;
