@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), repair: bool) {
+    fn any_bytes_are_refused_or_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2500), repair: bool) {
         let mut bytes = bytes;
         if repair && bytes.len() >= 24 {
             pretend(&mut bytes);
@@ -230,7 +230,8 @@ fn a_flipped_bit_is_noticed_or_gives_the_one_encoding_of_another_set() {
     keys.retain(|&key| key < universe);
     let good = encode_sorted(&keys, universe).expect("sorted");
     assert!(use_everything(&good));
-    for bit in 0..good.len() * 8 {
+    // Every bit of header and directory, every fifth of the bodies.
+    for bit in (0..104 * 8).chain((104 * 8..good.len() * 8).step_by(5)) {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
         if use_everything(&bad) {
@@ -240,7 +241,7 @@ fn a_flipped_bit_is_noticed_or_gives_the_one_encoding_of_another_set() {
             assert_eq!(encode_sorted(&others, set.universe()).as_ref(), Ok(&bad), "bit {bit}");
         }
     }
-    for length in 0..good.len() {
+    for length in (0..good.len()).step_by(3) {
         assert!(!use_everything(&good[..length]), "cut to {length} bytes and not noticed");
     }
     let mut longer = good.clone();
@@ -317,7 +318,7 @@ fn small_sets_have_the_bytes_drawn_in_the_docs() {
     assert_eq!(encode_sorted(&keys, 32), Ok(drawn(32, &[(2, 10, 4)], &bits.to_le_bytes())));
 
     // Six low bits: 3 + 5 + 18 = 26 bits; five take 3 + 10 + 15, seven 3 + 3 + 21. Buckets 0, 2 and 4 of five, low bits 7, 0 and 43.
-    let body = 0b_01_0_01_0_01 | 7 << 8 | 43 << 20_u32;
+    let body = 0b0100_1001 | 7 << 8 | 43 << 20_u32;
     assert_eq!(encode_sorted(&[7, 128, 299], 300), Ok(drawn(300, &[(4 + 6, 3, 4)], &i32::to_le_bytes(body))));
 }
 

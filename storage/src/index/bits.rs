@@ -32,22 +32,16 @@ fn tail(bytes: &[u8], at: u64) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-/// The little-endian 16-bit number at byte `at`.
-#[inline(always)]
-pub(super) fn half(bytes: &[u8], at: u64) -> u64 {
-    word(bytes, at) & 0xFFFF
-}
-
-/// At least 57 bits from bit `at` on; bits above those are 0.
-#[inline(always)]
-pub(super) fn bits_from(bytes: &[u8], at: u64) -> u64 {
-    word(bytes, at >> 3) >> (at & 7)
-}
-
-/// A word with the low `n` bits set, `n` up to 64.
+/// A word with the low `n` bits set, `n` below 64.
 #[inline(always)]
 pub(super) fn low_mask(n: u64) -> u64 {
-    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+    (1 << (n & 63)) - 1
+}
+
+/// A word with the low `n` bits set, all of them from 64 on.
+#[inline(always)]
+pub(super) fn first_bits(n: u64) -> u64 {
+    if n >= 64 { u64::MAX } else { low_mask(n) }
 }
 
 /// Number of set bits.
@@ -56,18 +50,36 @@ pub(super) fn ones(word: u64) -> u64 {
     u64::from(word.count_ones())
 }
 
-/// How many ones follow one another from bit `at` on, counted no further than `limit` (it may answer a few more).
-#[inline(always)]
-pub(super) fn run_of_ones(bytes: &[u8], at: u64, limit: u64) -> u64 {
-    let first = u64::from(bits_from(bytes, at).trailing_ones());
-    let whole = 64 - (at & 7);
-    if first < whole { first } else { long_run(bytes, (at >> 3) + 8, whole, limit) }
+/// Bytes to be read from as words and bits; what is not there reads as something, never as a panic.
+pub(super) trait Source: Copy {
+    /// The little-endian word at byte `at`, aligned or not.
+    fn word(self, at: u64) -> u64;
+
+    /// The little-endian 16-bit number at byte `at`.
+    #[inline(always)]
+    fn half(self, at: u64) -> u64 {
+        self.word(at) & 0xFFFF
+    }
+
+    /// At least 57 bits from bit `at` on; bits above those are 0.
+    #[inline(always)]
+    fn bits_from(self, at: u64) -> u64 {
+        self.word(at >> 3) >> (at & 7)
+    }
+
+    /// How many ones follow one another from bit `at` on, counted no further than `limit` (it may answer a few more).
+    #[inline(always)]
+    fn run_of_ones(self, at: u64, limit: u64) -> u64 {
+        let first = u64::from(self.bits_from(at).trailing_ones());
+        let whole = 64 - (at & 7);
+        if first < whole { first } else { long_run(self, (at >> 3) + 8, whole, limit) }
+    }
 }
 
 #[cold]
-fn long_run(bytes: &[u8], mut byte: u64, mut run: u64, limit: u64) -> u64 {
+fn long_run<S: Source>(source: S, mut byte: u64, mut run: u64, limit: u64) -> u64 {
     while run < limit {
-        let more = u64::from(word(bytes, byte).trailing_ones());
+        let more = u64::from(source.word(byte).trailing_ones());
         run += more;
         if more < 64 {
             break;
@@ -75,6 +87,43 @@ fn long_run(bytes: &[u8], mut byte: u64, mut run: u64, limit: u64) -> u64 {
         byte += 8;
     }
     run
+}
+
+/// Bytes of which only some may be left: every read is compared with the length, what is past the end reads as 0.
+#[derive(Clone, Copy)]
+pub(super) struct Careful<'a>(pub(super) &'a [u8]);
+
+impl Source for Careful<'_> {
+    #[inline(always)]
+    fn word(self, at: u64) -> u64 {
+        word(self.0, at)
+    }
+}
+
+/// So many bytes that reads need no comparison: positions wrap around. Half the instructions of a look-up went into comparing lengths
+/// before this was done once for a group of the directory and once for a body.
+#[derive(Clone, Copy)]
+pub(super) struct Fixed<'a, const N: usize>(pub(super) &'a [u8; N]);
+
+/// A power of two that no sound body is longer than, and a word.
+pub(super) type Window<'a> = Fixed<'a, { 1024 + 7 }>;
+
+impl<'a, const N: usize> Fixed<'a, N> {
+    /// The bytes from `at` on, unless they end too early.
+    #[inline(always)]
+    pub(super) fn at(bytes: &'a [u8], at: u64) -> Option<Self> {
+        bytes.get(index(at)..)?.first_chunk().map(Fixed)
+    }
+}
+
+impl<const N: usize> Source for Fixed<'_, N> {
+    #[inline(always)]
+    fn word(self, at: u64) -> u64 {
+        let at = index(at) % (N - 7);
+        let mut eight = [0; 8];
+        eight.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_le_bytes(eight)
+    }
 }
 
 /// The position of the set bit of `word` that has `k` set bits below it. There must be one: `k < ones(word)`.
@@ -154,7 +203,7 @@ mod tests {
                 for bit in start..start + length {
                     bytes[bit >> 3] |= 1 << (bit & 7);
                 }
-                assert_eq!(run_of_ones(&bytes, wide(start), 4096), wide(length), "start {start}");
+                assert_eq!(Careful(&bytes).run_of_ones(wide(start), 4096), wide(length), "start {start}");
             }
         }
     }

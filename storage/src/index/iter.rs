@@ -1,7 +1,7 @@
 //! Going through a set in order, a chunk at a time.
 
 use super::View;
-use super::bits::{index, low_mask};
+use super::bits::{first_bits, index, low_mask};
 use super::layout::{CHUNK, CHUNK_WORDS, ChunkBits};
 use std::iter::FusedIterator;
 
@@ -41,7 +41,7 @@ impl<'a> Iter<'a> {
         self.bits = self.set.chunk(self.next_chunk).decode();
         if self.end - first < CHUNK {
             for (word, start) in self.bits.iter_mut().zip((first..).step_by(64)) {
-                *word &= low_mask(self.end.saturating_sub(start));
+                *word &= first_bits(self.end.saturating_sub(start));
             }
         }
         self.word = 0;

@@ -1,6 +1,6 @@
 //! The numbers of the byte layout: header, directory entries, and how long each encoding of a chunk is. Drawn in the module docs.
 
-use super::bits::{index, low_mask, wide, word};
+use super::bits::{first_bits, index, low_mask, wide, word};
 use super::prefetch::prefetch;
 use super::{IndexError, MAX_UNIVERSE};
 
@@ -47,6 +47,15 @@ impl Kind {
             Kind::Bitmap => 2,
             Kind::Keys(low) => 4 + low,
             Kind::Gaps(low) => 17 + low,
+        }
+    }
+
+    /// Low bits of a list.
+    #[inline(always)]
+    pub(super) fn low(self) -> u64 {
+        match self {
+            Kind::Keys(low) | Kind::Gaps(low) => low,
+            _ => 0,
         }
     }
 
@@ -206,10 +215,16 @@ pub(super) fn group_at(group: u64) -> u64 {
     HEADER_BYTES + group * GROUP_BYTES
 }
 
-/// Where a chunk's entry is read as the upper 48 bits of a word, which never reaches past the group.
+/// Byte of the group at which a chunk's entry is read, as the upper 48 bits of a word that never reaches past the group.
+#[inline(always)]
+pub(super) fn entry_in_group(chunk: u64) -> u64 {
+    GROUP_HEADER_BYTES - 2 + chunk % GROUP_CHUNKS * ENTRY_BYTES
+}
+
+/// The same in bytes of the set.
 #[inline(always)]
 pub(super) fn entry_at(chunk: u64) -> u64 {
-    group_at(chunk / GROUP_CHUNKS) + GROUP_HEADER_BYTES - 2 + chunk % GROUP_CHUNKS * ENTRY_BYTES
+    group_at(chunk / GROUP_CHUNKS) + entry_in_group(chunk)
 }
 
 /// Asks for a chunk's line of the directory; where the set does not begin on a cache line a group lies on two.
@@ -226,7 +241,7 @@ pub(super) fn copy_chunk(words: &[u64], first: u64, ranks: u64) -> ChunkBits {
         *to = *from;
     }
     for (word, start) in bits.iter_mut().zip((0_u64..).step_by(64)) {
-        *word &= low_mask(ranks.saturating_sub(start));
+        *word &= first_bits(ranks.saturating_sub(start));
     }
     bits
 }

@@ -42,8 +42,7 @@
 //!
 //! # Bytes
 //! All numbers are little-endian; bit k of a run of bits is bit k mod 8 of its byte k / 8. The parts begin at multiples of 8 bytes,
-//! but the reader needs no alignment: it reads words from bytes. Best placed at a multiple of 64 bytes plus 40, so that every
-//! group of the directory is one cache line.
+//! but the reader needs no alignment: it reads words from bytes, and where a set lies makes no difference to be measured.
 //!
 //! ```text
 //!          0       1       2       3       4       5       6       7
@@ -86,10 +85,11 @@ pub use check::{IndexStats, KindStats};
 pub use encode::{encode_bits, encode_sorted};
 pub use iter::Iter;
 
-use bits::{wide, word};
+use bits::{Careful, Fixed, Source, index, wide, word};
 use chunk::Chunk;
-use layout::{CHUNK, CHUNK_WORDS, Entry, GROUP_CHUNKS, Layout, entry_at, group_at, prefetch_entry};
+use layout::{CHUNK, CHUNK_WORDS, Entry, GROUP_CHUNKS, Kind, Layout, entry_at, entry_in_group, group_at, prefetch_entry};
 use prefetch::{Job, run};
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 /// What [`IndexSet::find_many`] writes for a rank that is not a key.
@@ -187,13 +187,15 @@ pub enum IndexError {
 pub struct IndexSet<B: AsRef<[u8]>> {
     bytes: B,
     layout: Layout,
+    /// Where the bodies begin: it follows from the layout.
+    bodies: u64,
 }
 
 impl<B: AsRef<[u8]>> IndexSet<B> {
     /// Opens a set: reads the header and compares lengths, nothing else.
     pub fn open(bytes: B) -> Result<Self, IndexError> {
         let layout = Layout::read(bytes.as_ref())?;
-        Ok(IndexSet { bytes, layout })
+        Ok(IndexSet { bytes, layout, bodies: layout.bodies() })
     }
 
     /// Reads everything. Accepts exactly the bytes that [`encode_bits`] gives for the set. Damage that makes the one encoding of another
@@ -285,7 +287,7 @@ impl<B: AsRef<[u8]>> IndexSet<B> {
     }
 
     fn view(&self) -> View<'_> {
-        View { bytes: self.bytes.as_ref(), layout: self.layout }
+        View { bytes: self.bytes.as_ref(), layout: self.layout, bodies: self.bodies }
     }
 }
 
@@ -300,6 +302,8 @@ impl<B: AsRef<[u8]>> std::fmt::Debug for IndexSet<B> {
 struct View<'a> {
     bytes: &'a [u8],
     layout: Layout,
+    /// Where the bodies begin.
+    bodies: u64,
 }
 
 impl<'a> View<'a> {
@@ -310,20 +314,23 @@ impl<'a> View<'a> {
     /// The chunk of this number, which must be there.
     #[inline(always)]
     fn chunk(&self, number: u64) -> Chunk<'a> {
-        let group = group_at(number / GROUP_CHUNKS);
-        let entry = self.entry(number);
+        let at = group_at(number / GROUP_CHUNKS);
+        match Fixed::<{ 64 + 7 }>::at(self.bytes, at) {
+            Some(group) => self.chunk_in(group, number),
+            None => self.chunk_in(Careful(self.bytes.get(index(at)..).unwrap_or_default()), number),
+        }
+    }
+
+    #[inline(always)]
+    fn chunk_in<S: Source>(&self, group: S, number: u64) -> Chunk<'a> {
+        let entry = Entry::unpack(group.word(entry_in_group(number)) >> 16);
         Chunk {
             bytes: self.bytes,
             kind: entry.kind,
             ranks: CHUNK.min(self.layout.universe.saturating_sub(number * CHUNK)),
             keys: entry.keys,
-            before: word(self.bytes, group).wrapping_add(entry.before),
-            body: self
-                .layout
-                .bodies()
-                .saturating_add(word(self.bytes, group + 8))
-                .saturating_add(entry.at)
-                .min(wide(self.bytes.len())),
+            before: group.word(0).wrapping_add(entry.before),
+            body: self.bodies.wrapping_add(group.word(8)).wrapping_add(entry.at),
         }
     }
 
@@ -371,7 +378,7 @@ impl Job for Find<'_> {
 }
 
 /// How many look-ups further on the next lines are asked for: of the directory two distances ahead, of the chunk one.
-const AHEAD: usize = 12;
+const AHEAD: usize = 8;
 
 struct FindMany<'a, 'b> {
     set: View<'a>,
@@ -391,26 +398,26 @@ impl Job for FindMany<'_, '_> {
                 prefetch_entry(set.bytes, x / CHUNK);
             }
         };
+        // What is outside the universe is looked up in a chunk without keys.
+        let nowhere = Chunk { bytes: set.bytes, kind: Kind::Empty, ranks: 0, keys: 0, before: 0, body: 0 };
         let ask_chunk = |x: u64| {
-            if x < universe {
-                set.chunk(x / CHUNK).prefetch(x % CHUNK);
-            }
+            let chunk = if x < universe { set.chunk(x / CHUNK) } else { nowhere };
+            chunk.prefetch(x % CHUNK);
+            chunk
         };
+        let mut asked = [nowhere; AHEAD];
         ranks.iter().take(2 * AHEAD).for_each(|&x| ask_entry(x));
-        ranks.iter().take(AHEAD).for_each(|&x| ask_chunk(x));
+        ranks.iter().zip(&mut asked).for_each(|(&x, chunk)| *chunk = ask_chunk(x));
         for (k, (&x, to)) in ranks.iter().zip(out).enumerate() {
             if let Some(&far) = ranks.get(k + 2 * AHEAD) {
                 ask_entry(far);
             }
+            let chunk = asked[k % AHEAD];
             if let Some(&near) = ranks.get(k + AHEAD) {
-                ask_chunk(near);
+                asked[k % AHEAD] = ask_chunk(near);
             }
-            *to = ABSENT;
-            if x < universe
-                && let (ordinal, true) = set.find(x)
-            {
-                *to = ordinal;
-            }
+            let (rank, is_key) = chunk.find(x % CHUNK);
+            *to = select_unpredictable(is_key, chunk.before.wrapping_add(rank), ABSENT);
         }
     }
 }
