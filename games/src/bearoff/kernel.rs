@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Entries below 2^-64 at either end of a distribution are left off. All that a game can lose this way is less than one rounding
-/// of the sum, and on large boards the spans become two to three times shorter.
+/// of the sum, and the published values are coarser than 2^-33; large boards have long tails of such entries.
 const NEGLIGIBLE: f64 = 1.0 / 18_446_744_073_709_551_616.0;
 /// Longer than any game: 270 pips at 3 a roll.
 const MOST_ROLLS: usize = 128;
@@ -131,6 +131,10 @@ impl Bearoff {
             io.progress(layer, end - start)?;
             start = end;
         }
+        for dists in &mut columns.dists {
+            dists.values.shrink_to_fit();
+        }
+        shrink(&mut best);
         Ok((columns, best))
     }
 
@@ -150,6 +154,7 @@ impl Bearoff {
         let pieces: Vec<Both> = pieces(all).map(piece).collect();
         let mut best = Both::default();
         pieces.into_iter().for_each(|piece| append_chains(&mut best, piece));
+        shrink(&mut best);
         best
     }
 
@@ -302,5 +307,13 @@ fn append_chains(all: &mut Both, piece: Both) {
     for (all, piece) in all.iter_mut().flatten().flatten().zip(piece.into_iter().flatten().flatten()) {
         append(&mut all.means, piece.means);
         append(&mut all.places, piece.places);
+    }
+}
+
+/// Gives back what the vectors hold beyond their length, up to as much again.
+fn shrink(all: &mut Both) {
+    for steps in all.iter_mut().flatten().flatten() {
+        steps.means.shrink_to_fit();
+        steps.places.shrink_to_fit();
     }
 }

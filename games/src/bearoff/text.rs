@@ -6,7 +6,6 @@ use crate::name::{SpecBearoff, TableName};
 use crate::space::{Position, PositionError};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt::Write;
 
 /// Checkers on points 1, 2, ..., with commas or blanks between; points that are left out are empty.
@@ -80,10 +79,8 @@ impl Bearoff {
     fn play_dice(&self, sums: Sums, dice: &[u8], moves: &mut Vec<Move>, found: &mut BTreeMap<u64, (Sums, String)>) {
         let sources = self.board.sources(sums, dice.first().copied().unwrap_or(1));
         let (Some((&die, rest)), true) = (dice.split_first(), sources != 0) else {
-            if let Entry::Vacant(entry) = found.entry(self.counting.index(sums)) {
-                if !moves.is_empty() {
-                    entry.insert((sums, notation(moves)));
-                }
+            if !moves.is_empty() {
+                found.entry(self.counting.index(sums)).or_insert_with(|| (sums, notation(moves)));
             }
             return;
         };

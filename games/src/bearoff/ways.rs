@@ -1,4 +1,4 @@
-//! Best plays by single dice: why a position costs some fifty look-ups instead of a thousand.
+//! Best plays by single dice: why a position looks at a few dozen others instead of at hundreds.
 //!
 //! A roll is two or four single moves, and all positions on the way are positions of the table. So every position also keeps the
 //! best that one, two, or three moves with each die can reach from it:
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! where y is the position after the move. Of the layers below, `three` is read at most 6 pips down, `two` 12 and `one` 18; a task computes
-//! them anew from the means of its inputs, they are in no file. Enumerating all plays instead took ten times as long on bearoff-10x15.
+//! them anew from the means of its inputs, they are in no file. Enumerating all plays instead took more than twice as long on
+//! bearoff-10x15.
 
 use super::board::Sums;
 use super::{Bearoff, board::bits};
