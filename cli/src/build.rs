@@ -289,13 +289,14 @@ impl View {
     }
 
     fn details(&self, status: &JobStatus) -> String {
-        let mut parts =
-            vec![format!("{} of {} layers, both passes", units::count(status.layers_done), units::count(status.layers))];
+        let rest = status.cost.saturating_sub(status.cost_done);
+        // What matters most stands first: a narrow terminal cuts the rest off.
+        let mut parts = Vec::new();
+        parts.extend(self.cost.time_for(rest).map(|t| format!("{} left", units::duration(t))));
         parts.extend(self.positions.per_second().map(|r| format!("{} positions/s", units::rate(r))));
         let free = resources::free_disk(&self.dir).map_or_else(String::new, |f| format!(" ({} free)", units::bytes(f)));
         parts.push(format!("disk {}{free}", units::bytes(status.bytes)));
-        let rest = status.cost.saturating_sub(status.cost_done);
-        parts.extend(self.cost.time_for(rest).map(|t| format!("{} left", units::duration(t))));
+        parts.push(format!("{} of {} layers, both passes", units::count(status.layers_done), units::count(status.layers)));
         parts.join("  ")
     }
 }

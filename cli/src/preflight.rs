@@ -100,17 +100,24 @@ pub fn needs(dir: &Path, plan: &Forecast, name: &TableName, memory: u64, crew: &
     output::note(&format!("  disk    {}{free_text}", disk(plan)));
     let largest = units::bytes(estimate.memory_bytes);
     output::note(&format!("  memory  {largest} for the largest task; {crew} may use {}", units::bytes(memory)));
-    let there = resources::used_by(dir);
-    let missing = |all: u64| free.filter(|&free| all.saturating_sub(there) > free).map(|_| all.saturating_sub(there));
-    if let (Some(missing), Some(free)) = (missing(plan.certain_bytes), free) {
+    if let Some(free) = free
+        && let Some(doubt) = disk_holds(plan, resources::used_by(dir), free)?
+    {
+        output::note(&format!("note: {doubt}"));
+    }
+    Ok(())
+}
+
+/// Refuses what certainly does not fit on the disk, and has a sentence for what may not. `there` are the bytes written already.
+fn disk_holds(plan: &Forecast, there: u64, free: u64) -> Result<Option<&'static str>, Failure> {
+    let missing = |all: u64| Some(all.saturating_sub(there)).filter(|&missing| missing > free);
+    if let Some(missing) = missing(plan.certain_bytes) {
         let (missing, free) = (units::bytes(missing), units::bytes(free));
         return Err(Failure::failed(format!("the disk is too small: the build needs about {missing} more, and {free} are free"))
             .help("make room, or choose a directory on a larger disk with --out"));
     }
-    if missing(estimate.disk_bytes).is_some() {
-        output::note("note: the disk may be too small; should it fill up, the build stops, and goes on when there is room");
-    }
-    Ok(())
+    let doubt = "the disk may be too small; should it fill up, the build stops, and goes on when there is room";
+    Ok(missing(plan.estimate.disk_bytes).map(|_| doubt))
 }
 
 /// Makes the directory, so that what is wrong with its place is said before any work is done.
@@ -153,11 +160,12 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_certainly_too_small_is_refused_and_a_doubtful_one_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let failure = needs(dir.path(), &plan(u64::MAX / 2, u64::MAX / 2), &name(), 1, "1 worker").unwrap_err();
-        assert!(failure.message.contains("too small"));
-        assert!(needs(dir.path(), &plan(0, u64::MAX / 2), &name(), 1, "1 worker").is_ok());
-        assert!(needs(dir.path(), &plan(0, 0), &name(), 1, "1 worker").is_ok());
+        const GIB: u64 = 1 << 30;
+        let failure = disk_holds(&plan(8 * GIB, 8 * GIB), GIB, 2 * GIB).unwrap_err();
+        assert_eq!(failure.code, 1);
+        assert!(failure.message.contains("7 GiB more") && failure.message.contains("2 GiB are free"), "{}", failure.message);
+        assert!(disk_holds(&plan(0, 8 * GIB), GIB, 2 * GIB).unwrap().is_some(), "an upper bound only warns");
+        assert!(disk_holds(&plan(8 * GIB, 8 * GIB), GIB, 7 * GIB).unwrap().is_none(), "what is there counts");
     }
 
     #[test]
