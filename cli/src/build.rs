@@ -5,7 +5,7 @@
 
 use crate::args::{open_space, table_name};
 use crate::failure::{Failure, chain};
-use crate::forecast::forecast;
+use crate::forecast::{Forecast, forecast};
 use crate::output;
 use crate::preflight::{self, Found};
 use crate::progress::{Progress, Speed};
@@ -61,6 +61,8 @@ pub struct Args {
 
 /// A lease is short, so that progress comes every other second; nothing travels further than this process.
 const LEASE: Duration = Duration::from_secs(6);
+/// The words of the store for a full disk.
+const DISK_FULL: &str = "no space is left";
 /// How often the coordinator reports while it is watched.
 const WATCH_MS: u64 = 250;
 /// How long workers may take to give their tasks back.
@@ -93,7 +95,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let crew = format!("{} with {}", units::plural(args.workers.into(), "worker"), units::plural(threads as u64, "thread"));
     preflight::needs(&args.out, &plan, &name, memory * u64::from(args.workers), &crew)?;
     preflight::create(&args.out)?;
-    let ended = runtime.block_on(build(args, &name, memory, threads, matches!(found, Found::Part)));
+    let ended = runtime.block_on(build(args, &name, &plan, memory, threads, matches!(found, Found::Part)));
     // Kernels that do not stop in time are cut off: their outputs have no record yet, so nothing half-done counts.
     runtime.shutdown_timeout(Duration::from_millis(200));
     ended?;
@@ -114,7 +116,14 @@ fn report(args: &Args, manifest: &Manifest, start: Instant) -> Result<(), Failur
 }
 
 /// Runs coordinator and workers until the table is complete or the build has to stop.
-async fn build(args: &Args, name: &TableName, memory: u64, threads: usize, goes_on: bool) -> Result<(), Failure> {
+async fn build(
+    args: &Args,
+    name: &TableName,
+    plan: &Forecast,
+    memory: u64,
+    threads: usize,
+    goes_on: bool,
+) -> Result<(), Failure> {
     let progress = Arc::new(Progress::start());
     let said = Arc::clone(&progress);
     let mut signal = signals::listen(move || said.say("stopping: handing the tasks back (a second signal stops at once)"))
@@ -150,7 +159,7 @@ async fn build(args: &Args, name: &TableName, memory: u64, threads: usize, goes_
                 update = updates.message() => match update.map_err(|status| refused(&status, args))? {
                     Some(status) => {
                         view.show(&status);
-                        if let Some(end) = end_of(&status, &args.out) {
+                        if let Some(end) = end_of(&status, &args.out, plan.certain_bytes) {
                             return end.map(Some);
                         }
                     }
@@ -183,22 +192,30 @@ fn share(threads: usize, workers: usize, number: usize) -> usize {
 }
 
 /// Whether a status is the end of the build, and which.
-fn end_of(status: &JobStatus, dir: &Path) -> Option<Result<(), Failure>> {
+fn end_of(status: &JobStatus, dir: &Path, certain_bytes: u64) -> Option<Result<(), Failure>> {
     let why = || if status.message.is_empty() { "no reason is given".to_string() } else { status.message.clone() };
     match status.state() {
         JobState::Complete => Some(Ok(())),
-        JobState::Paused => {
-            let free =
-                resources::free_disk(dir).map_or_else(String::new, |f| format!(" ({} are free there now)", units::bytes(f)));
-            Some(Err(Failure::failed(format!("the build is paused: {}", why())).help(format!(
-                "when that is mended, the same command goes on from what is finished{free}: {}",
-                output::this_command()
-            ))))
-        }
+        JobState::Paused => Some(Err(paused(&why(), dir, certain_bytes))),
         JobState::Failed => Some(Err(Failure::failed(format!("the build failed: {}", why())))),
         JobState::Cancelled => Some(Err(Failure::failed("the build was cancelled").help(again()))),
         _ => None,
     }
+}
+
+/// The coordinator waits for somebody to mend something; here that somebody is who reads this.
+fn paused(why: &str, dir: &Path, certain_bytes: u64) -> Failure {
+    let failure = Failure::failed(format!("the build is paused: {why}"));
+    if !why.contains(DISK_FULL) {
+        return failure.help(format!("when that is mended, {}", again()));
+    }
+    let free = resources::free_disk(dir).map_or_else(String::new, |f| format!("{} are free", units::bytes(f)));
+    let needed = match certain_bytes.saturating_sub(resources::used_by(dir)) {
+        0 => String::new(),
+        more => format!(", about {} are needed", units::bytes(more)),
+    };
+    let shown = output::shell_quote(&dir.to_string_lossy()).into_owned();
+    failure.help(format!("remove something from the disk that holds {shown} ({free}{needed}); {}", again()))
 }
 
 fn again() -> String {
@@ -251,7 +268,9 @@ impl View {
             self.announce(status);
         }
         for failure in &status.failures {
-            if !self.failures.contains(failure) {
+            // What ends the build is said as its error.
+            let ends = !status.message.is_empty() && failure.contains(&status.message);
+            if !ends && !self.failures.contains(failure) {
                 self.progress.say(&format!("note: {failure}"));
             }
         }
@@ -320,13 +339,19 @@ mod tests {
 
     #[test]
     fn only_some_states_are_the_end() {
-        let status = |state: JobState| JobStatus { state: state.into(), message: "no space".into(), ..JobStatus::default() };
+        let status = |state: JobState| JobStatus {
+            state: state.into(),
+            message: "no space is left to write x".into(),
+            ..JobStatus::default()
+        };
         let dir = Path::new("/");
-        assert!(end_of(&status(JobState::Running), dir).is_none());
-        assert!(end_of(&status(JobState::Publishing), dir).is_none());
-        assert!(matches!(end_of(&status(JobState::Complete), dir), Some(Ok(()))));
-        let paused = end_of(&status(JobState::Paused), dir).unwrap().unwrap_err();
+        assert!(end_of(&status(JobState::Running), dir, 0).is_none());
+        assert!(end_of(&status(JobState::Publishing), dir, 0).is_none());
+        assert!(matches!(end_of(&status(JobState::Complete), dir, 0), Some(Ok(()))));
+        let paused = end_of(&status(JobState::Paused), dir, u64::MAX / 2).unwrap().unwrap_err();
         assert_eq!(paused.code, 1);
-        assert!(paused.message.contains("no space") && paused.help.unwrap().contains("the same command goes on"));
+        let help = paused.help.unwrap();
+        assert!(paused.message.contains("no space is left") && help.contains("4 EiB are needed"), "{help}");
+        assert!(help.contains("the same command goes on"), "{help}");
     }
 }

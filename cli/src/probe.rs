@@ -403,7 +403,8 @@ fn moves_table(roll: Option<&str>, moves: &[Move]) -> String {
 fn distribution_table(distributions: &[Distribution]) -> String {
     let first = distributions.iter().map(|d| d.first).min().unwrap_or(0);
     let end = distributions.iter().map(|d| d.first + d.chances.len()).max().unwrap_or(0);
-    let header: Vec<&str> = std::iter::once("rolls").chain(distributions.iter().flat_map(|d| [d.name, "at most"])).collect();
+    let names: Vec<String> = distributions.iter().map(|d| d.name.replace('_', " ")).collect();
+    let header: Vec<&str> = std::iter::once("n").chain(names.iter().flat_map(|name| [name.as_str(), "at most"])).collect();
     let mut sums = vec![0.0; distributions.len()];
     let rows = (first..end).map(|n| {
         let mut row = vec![n.to_string()];
@@ -467,6 +468,6 @@ mod tests {
     #[test]
     fn distributions_add_up_line_by_line() {
         let text = distribution_table(&[Distribution { name: "chance", first: 1, chances: vec![0.75, 0.25] }]);
-        assert_eq!(text, "rolls       chance      at most\n    1  0.750000000  0.750000000\n    2  0.250000000  1.000000000\n");
+        assert_eq!(text, "n       chance      at most\n1  0.750000000  0.750000000\n2  0.250000000  1.000000000\n");
     }
 }

@@ -124,10 +124,12 @@ impl Summary {
             rows.push(("afterstates", units::count(self.afterstates)));
         }
         if let Some(value) = self.value {
-            rows.push((
-                "value",
-                format!("{value} over the random start; published values are off by at most {}", units::bound(self.error_bound)),
-            ));
+            let start = match self.table.parse() {
+                Ok(TableName::Bearoff(_)) => "at the start",
+                _ => "over the random start",
+            };
+            let bound = units::bound(self.error_bound);
+            rows.push(("value", format!("{value} {start}; published values are off by at most {bound}")));
         }
         rows.push(("size", format!("{} ({} bytes)", units::bytes(self.bytes), units::count(self.bytes))));
         rows

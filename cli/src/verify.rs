@@ -174,8 +174,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let runtime = crate::runtime()?;
     let _context = runtime.enter();
-    signals::listen(|| output::note("stopping; a second signal stops at once"))
-        .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
+    // Stopping takes a moment only, and the bar belongs to whoever is checking: nothing is said about it here.
+    signals::listen(|| {}).map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let threads = args.threads.map_or_else(resources::threads, usize::from);
     let pool = resources::pool(threads)?;
     let start = Instant::now();
@@ -322,7 +322,7 @@ impl<F: Fn(&Speed, u64) -> String> Meter<F> {
 fn text(outcome: &Outcome) -> String {
     let mut text = String::new();
     for problem in &outcome.problems {
-        text.push_str(&format!("{} {}\n", paint(Stream::Out, "1;31", "damaged:"), problem.line()));
+        text.push_str(&format!("{} {}\n", paint(Stream::Out, "1;31", "problem:"), problem.line()));
     }
     let level = outcome.level.to_possible_value().map_or_else(String::new, |v| v.get_name().to_string());
     let name = outcome.table.clone().unwrap_or_else(|| outcome.dir.clone());
@@ -332,7 +332,12 @@ fn text(outcome: &Outcome) -> String {
         0 => String::new(),
         n => format!("{} could not be recomputed, because a file they depend on is damaged\n", units::plural(n, "position")),
     };
-    let did = format!("{positions}{}, {} in {seconds}", units::plural(outcome.files, "file"), units::bytes(outcome.bytes));
+    let sample = match (outcome.sample, outcome.seed) {
+        (Some(share), Some(seed)) => format!("a sample of {} %, seed {seed}: ", share * 100.0),
+        _ => String::new(),
+    };
+    let did =
+        format!("{sample}{positions}{}, {} in {seconds}", units::plural(outcome.files, "file"), units::bytes(outcome.bytes));
     let verdict = if outcome.interrupted {
         format!("stopped early, {} so far", units::plural(outcome.problems.len() as u64, "problem"))
     } else if outcome.ok {

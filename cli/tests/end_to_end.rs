@@ -207,7 +207,7 @@ fn damage_is_named_by_verify_and_never_answered_from_by_probe() {
     bytes[middle] ^= 1;
     fs::write(&shard, bytes).unwrap();
     let name = shard.file_name().unwrap().to_str().unwrap();
-    run(&["verify", text(&out)]).code(1).prints("damaged:").prints(name);
+    run(&["verify", text(&out)]).code(1).prints("problem:").prints(name);
     let json = run(&["verify", text(&out), "--json"]).code(1).json();
     assert_eq!(json["ok"], false);
     assert!(json["problems"][0]["path"].as_str().unwrap().contains(name));
@@ -256,6 +256,19 @@ fn start_long(out: &Path) -> Child {
         std::thread::sleep(Duration::from_millis(20));
     }
     child
+}
+
+#[test]
+fn a_second_signal_ends_the_build_at_once_and_the_same_command_still_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let child = start_long(dir.path());
+    signal(&child, "TERM");
+    signal(&child, "INT");
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert!(matches!(ran.code, Some(130 | 143)), "{ran:#?}");
+    let json = run(&["build", "2048-3x3+horizon=900", "--out", text(dir.path()), "--json"]).code(0).json();
+    let undisturbed = tempfile::tempdir().unwrap();
+    assert_eq!(json["root"], build("2048-3x3+horizon=900", undisturbed.path())["root"]);
 }
 
 fn signal(child: &Child, name: &str) {
