@@ -138,7 +138,8 @@ impl TableDir {
 
     /// Bytes that can still be written here.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
-        let stat = rustix::fs::statvfs(self.root()).map_err(|error| StoreError::io("ask for the free space of", self.root(), error.into()))?;
+        let stat = rustix::fs::statvfs(self.root())
+            .map_err(|error| StoreError::io("ask for the free space of", self.root(), error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 

@@ -166,7 +166,10 @@ mod tests {
 
     #[test]
     fn members_are_sorted_and_strings_have_the_fewest_escapes() {
-        let value: Value = serde_json::from_str(r#"{"\u20ac": "\u001f\u0008/\u00e9\"\\\u007f", "b": [1, 2.50, null], "a": {"y": true, "x": false}}"#).unwrap();
+        let value: Value = serde_json::from_str(
+            r#"{"\u20ac": "\u001f\u0008/\u00e9\"\\\u007f", "b": [1, 2.50, null], "a": {"y": true, "x": false}}"#,
+        )
+        .unwrap();
         let text = r#"{"a":{"x":false,"y":true},"b":[1,2.5,null],"€":"#.to_owned() + "\"\\u001f\\b/é\\\"\\\\\u{7f}\"}";
         assert_eq!(canonical_json(&value).unwrap(), text);
     }

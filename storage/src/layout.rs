@@ -222,14 +222,9 @@ fn read_footer(file: &[u8]) -> Result<Vec<RawSpan>, Fault> {
     let mut at = 0usize;
     let mut spans = Vec::new();
     for entry in file[footer_at..trailer_at].chunks_exact(SECTION_BYTES) {
-        let (Some(kind), Some(number), Some(offset), Some(length), Some(crc), Some(0)) = (
-            get_u32(entry, 0),
-            get_u32(entry, 4),
-            get_u64(entry, 8),
-            get_u64(entry, 16),
-            get_u32(entry, 24),
-            get_u32(entry, 28),
-        ) else {
+        let (Some(kind), Some(number), Some(offset), Some(length), Some(crc), Some(0)) =
+            (get_u32(entry, 0), get_u32(entry, 4), get_u64(entry, 8), get_u64(entry, 16), get_u32(entry, 24), get_u32(entry, 28))
+        else {
             return Err(fault("an entry of the footer is not as the format says"));
         };
         let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));

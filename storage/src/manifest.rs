@@ -322,8 +322,7 @@ impl Manifest {
                 return wrong(format!("layer {}: {what}", layer.layer));
             }
         }
-        let given =
-            [self.states, self.afterstates, self.terminal, self.keys, self.bytes, self.index_bytes, self.value_bytes];
+        let given = [self.states, self.afterstates, self.terminal, self.keys, self.bytes, self.index_bytes, self.value_bytes];
         if given != self.sums()? {
             return wrong("its sums are not those of its layers".into());
         }
@@ -353,7 +352,9 @@ impl Manifest {
             if shard.index_bytes.checked_add(shard.value_bytes).is_none_or(|sections| sections > shard.bytes) {
                 return here("the sections are longer than the file");
             }
-            if shard.error_bounds.len() != self.scalar_columns.len() || shard.error_bounds.iter().any(|e| !(e.is_finite() && *e >= 0.0)) {
+            if shard.error_bounds.len() != self.scalar_columns.len()
+                || shard.error_bounds.iter().any(|e| !(e.is_finite() && *e >= 0.0))
+            {
                 return here("there must be one error bound for each scalar column, a number that is not negative");
             }
         }
@@ -370,8 +371,11 @@ impl Manifest {
 /// Publishes a table whose shards are all there: `B3SUMS` and `SHA256SUMS`, and then, last of all, `table.json`. From then on the table
 /// is complete. Each file is on the disk before the next one is written; doing it again is welcome.
 pub async fn publish(dir: &crate::TableDir, manifest: &Manifest) -> Result<(), StoreError> {
-    let files =
-        [("B3SUMS", manifest.b3sums().into_bytes()), ("SHA256SUMS", manifest.sha256sums().into_bytes()), ("table.json", manifest.to_bytes())];
+    let files = [
+        ("B3SUMS", manifest.b3sums().into_bytes()),
+        ("SHA256SUMS", manifest.sha256sums().into_bytes()),
+        ("table.json", manifest.to_bytes()),
+    ];
     for (name, bytes) in files {
         // Through build/tmp, so that a crash leaves nothing in the table that does not belong there.
         let mut file = dir.create_tmp()?;

@@ -349,7 +349,10 @@ mod tests {
                 let width = centre * 2f64.powi(-shift);
                 around.into_iter().map(|x| centre + x * width).filter(|v| v.is_finite()).collect()
             }),
-            prop::collection::vec(prop_oneof![Just(0.0), Just(1.0), Just(-0.0), Just(5e-324), Just(f64::MAX), Just(f64::MIN), finite()], 0..9),
+            prop::collection::vec(
+                prop_oneof![Just(0.0), Just(1.0), Just(-0.0), Just(5e-324), Just(f64::MAX), Just(f64::MIN), finite()],
+                0..9
+            ),
         ]
     }
 

@@ -136,7 +136,14 @@ mod tests {
         for bad in ["12", "0000012", "+0012", "000x2", "", "..", "99999999999"] {
             assert!(!is_layer_name(bad), "{bad}");
         }
-        for bad in ["03-af1349b9f5f9a1a6.shard", "3-AF1349b9f5f9a1a6.shard", "3-af.shard", "3-af1349b9f5f9a1a6", "+3-af1349b9f5f9a1a6.shard", "-.shard"] {
+        for bad in [
+            "03-af1349b9f5f9a1a6.shard",
+            "3-AF1349b9f5f9a1a6.shard",
+            "3-af.shard",
+            "3-af1349b9f5f9a1a6",
+            "+3-af1349b9f5f9a1a6.shard",
+            "-.shard",
+        ] {
             assert!(!is_artifact_name(bad), "{bad}");
         }
     }

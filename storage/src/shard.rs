@@ -95,7 +95,8 @@ impl ShardFile {
         if let Some(record) = expected {
             compare(&layout, bytes.as_slice().len() as u64, record).map_err(|(s, cause)| fail((Some(s), cause)))?;
         }
-        let words = |info: &ColumnInfo| (0..layout.header.keys.div_ceil(info.group).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let words =
+            |info: &ColumnInfo| (0..layout.header.keys.div_ceil(info.group).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let numbers = |dist: bool| (0..layout.columns.len()).filter(|&i| layout.columns[i].0.dist == dist).collect();
         if let (Some((_, first)), Some((_, last))) = (layout.columns.first(), layout.columns.last()) {
             bytes.read_at_random(first.range.start..last.range.end);
@@ -348,7 +349,8 @@ fn compare(layout: &Layout, bytes: u64, record: &FileRecord) -> Result<(), (Sect
     same("the layer", &header.layer, &record.layer).map_err(at(Section::Header))?;
     same("the shard", &header.shard, &record.shard).map_err(at(Section::Header))?;
     same("the number of keys", &header.keys, &record.keys).map_err(at(Section::Directory))?;
-    same("the number of scalar columns", &header.scalar_columns.len(), &record.error_bounds.len()).map_err(at(Section::Directory))?;
+    same("the number of scalar columns", &header.scalar_columns.len(), &record.error_bounds.len())
+        .map_err(at(Section::Directory))?;
     same("the length of the index", &index_bytes, &record.index_bytes).map_err(at(Section::Footer))?;
     same("the length of the values", &value_bytes, &record.value_bytes).map_err(at(Section::Footer))?;
     same("the length", &bytes, &record.bytes).map_err(at(Section::Footer))

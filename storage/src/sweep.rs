@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn the_names_of_a_table_are_not_foreign_and_all_others_are() {
-        let foreign = ["notes.txt", "shards/00004/x.shard", "shards/4/0-0123456789abcdef.shard", "build/commits/a", "src/main.rs", "x#1"];
+        let foreign =
+            ["notes.txt", "shards/00004/x.shard", "shards/4/0-0123456789abcdef.shard", "build/commits/a", "src/main.rs", "x#1"];
         let (_temp, dir) = table(&foreign);
         fs::write(dir.path("table.json#1"), "x").unwrap();
         let found = dir.foreign_files().unwrap();
@@ -190,7 +191,8 @@ mod tests {
 
     #[test]
     fn what_is_not_listed_goes_and_what_is_foreign_stays() {
-        let (_temp, dir) = table(&["shards/00006/1-0123456789abcdef.shard", "shards/00006/mine", "shards/00008/1-0123456789abcdef.shard"]);
+        let (_temp, dir) =
+            table(&["shards/00006/1-0123456789abcdef.shard", "shards/00006/mine", "shards/00008/1-0123456789abcdef.shard"]);
         let keep = BTreeSet::from(["shards/00004/0-0123456789abcdef.shard".to_owned()]);
         let removed = dir.remove_unlisted(&keep).unwrap();
         assert_eq!(

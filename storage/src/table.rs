@@ -154,7 +154,12 @@ impl Table {
 }
 
 /// Opens a published shard, and compares it with everything that the manifest says of it.
-pub(crate) fn open_published(root: &Path, manifest: &Manifest, layer: u32, shard: &ManifestShard) -> Result<ShardFile, ShardError> {
+pub(crate) fn open_published(
+    root: &Path,
+    manifest: &Manifest,
+    layer: u32,
+    shard: &ManifestShard,
+) -> Result<ShardFile, ShardError> {
     let path = root.join(&shard.path);
     let file = ShardFile::open(&path, Some(&shard.record(layer)))?;
     file.expect_table(&manifest.table)?;

@@ -71,7 +71,10 @@ fn every_single_byte_is_guarded() {
             let others = verify(&victim.root, FileLevel::Hash).unwrap().problems.len() - problems.len();
             if is_shard(path) {
                 assert_eq!(others, 0, "{what}");
-                assert!(problems.iter().all(|p| p.layer.is_some() && p.shard.is_some() && p.section.is_some()), "{what}: {problems:?}");
+                assert!(
+                    problems.iter().all(|p| p.layer.is_some() && p.shard.is_some() && p.section.is_some()),
+                    "{what}: {problems:?}"
+                );
                 assert_eq!(problems.len(), 1, "{what}: {problems:?}");
                 sections.extend(problems.into_iter().filter_map(|p| p.section));
             }
@@ -194,7 +197,10 @@ fn a_valid_shard_under_another_shards_name_is_an_error() {
             for level in [FileLevel::Structure, FileLevel::Hash] {
                 let problems = verify(&root, level).unwrap().problems;
                 assert_eq!(problems.len(), 1);
-                assert!(problems[0].path == shard.path && problems[0].what.contains("another file has this name"), "{problems:?}");
+                assert!(
+                    problems[0].path == shard.path && problems[0].what.contains("another file has this name"),
+                    "{problems:?}"
+                );
             }
         }
         fs::write(root.join(&shard.path), &saved[to]).unwrap();

@@ -133,7 +133,7 @@ fn read_index(bytes: &[u8]) -> Vec<u64> {
     assert_eq!(&bytes[..3], b"EF\x01");
     let (universe, keys) = (u64_at(bytes, 8), u64_at(bytes, 16));
     let chunks = universe.div_ceil(4096) as usize;
-    let directory_bytes = chunks / 8 * 64 + if chunks % 8 > 0 { (16 + chunks % 8 * 6).next_multiple_of(8) } else { 0 };
+    let directory_bytes = chunks / 8 * 64 + if !chunks.is_multiple_of(8) { (16 + chunks % 8 * 6).next_multiple_of(8) } else { 0 };
     let mut body_at = 24 + directory_bytes;
     let mut found = Vec::new();
     for chunk in 0..chunks {
@@ -179,6 +179,17 @@ fn read_index(bytes: &[u8]) -> Vec<u64> {
 #[test]
 fn the_crc_is_the_one_that_the_page_names() {
     assert_eq!(crc(&[b"123456789"]), 0xe306_9283);
+}
+
+#[test]
+fn the_example_of_the_page_is_right() {
+    let bytes = encode_sorted(&[7, 128, 299], 300).unwrap();
+    let hex: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/FORMAT.md")).unwrap();
+    for row in hex.chunks(8) {
+        assert!(page.contains(&row.join(" ")), "{}", row.join(" "));
+    }
+    assert_eq!(read_index(&bytes), [7, 128, 299]);
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Content {
     pub fn new(layer: u32, shard: u32, first_rank: u64, universe: u64, one_in: u64) -> Self {
         let seed = u64::from(layer) << 40 | u64::from(shard) << 32;
         let keys: Vec<u64> = (0..universe).filter(|r| noise(seed + r) * (one_in as f64) < 1.0).collect();
-        let scalar = |column: u64, scale: f64| keys.iter().map(|r| noise(seed + column * 1_000_003 + r) * scale - scale / 3.0).collect();
+        let scalar =
+            |column: u64, scale: f64| keys.iter().map(|r| noise(seed + column * 1_000_003 + r) * scale - scale / 3.0).collect();
         let dists = keys
             .iter()
             .map(|r| {
