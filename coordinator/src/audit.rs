@@ -102,7 +102,9 @@ impl<'p> Audit<'p> {
             let artifact = artifact_of_input(input);
             match self.plan.producer(artifact).and_then(|producer| self.tasks.get(producer)) {
                 Some(Standing::Void) => return Err(format!("{}, which it was made from, is not accepted", named(artifact))),
-                Some(Standing::Accepted(producer)) if output(producer, artifact).is_none_or(|file| file.blake3 != input.blake3) => {
+                Some(Standing::Accepted(producer))
+                    if output(producer, artifact).is_none_or(|file| file.blake3 != input.blake3) =>
+                {
                     return Err(format!("{}, which it was made from, is another one now", named(artifact)));
                 }
                 _ => {}
@@ -183,7 +185,12 @@ pub fn files_to_keep(plan: &Plan, commits: &BTreeMap<TaskIndex, Commit>, stitche
         let open = |task: &TaskIndex| !stitched.contains(&plan.tasks[*task].id.stage);
         artifact.kind != ArtifactKind::Work || plan.readers(artifact).iter().any(open)
     };
-    commits.values().flat_map(|commit| &commit.content.outputs).filter(|file| wanted(file)).map(|file| file.path.clone()).collect()
+    commits
+        .values()
+        .flat_map(|commit| &commit.content.outputs)
+        .filter(|file| wanted(file))
+        .map(|file| file.path.clone())
+        .collect()
 }
 
 fn output(commit: &Commit, artifact: ArtifactId) -> Option<&FileRecord> {

@@ -84,7 +84,9 @@ fn file_of_message(message: &v1::Artifact) -> Result<FileRecord, String> {
         v1::ArtifactKind::Shard => FileKind::Shard,
         v1::ArtifactKind::Unspecified => return Err(format!("{:?}: it is not said what the file holds", message.path)),
     };
-    let digest = |bytes: &[u8]| Digest::try_from(bytes).map_err(|_| format!("{:?}: a hash has 32 bytes, not {}", message.path, bytes.len()));
+    let digest = |bytes: &[u8]| {
+        Digest::try_from(bytes).map_err(|_| format!("{:?}: a hash has 32 bytes, not {}", message.path, bytes.len()))
+    };
     Ok(FileRecord {
         kind,
         layer: message.layer,

@@ -41,9 +41,7 @@ pub struct Coordinator {
 impl Coordinator {
     /// Starts a coordinator without jobs, on the tokio runtime it is called in.
     pub fn start(config: CoordinatorConfig) -> Self {
-        let open = |name: &strata_games::TableName| {
-            strata_games::open(name).map_err(|error| format!("{error}; {}", error.help))
-        };
+        let open = |name: &strata_games::TableName| strata_games::open(name).map_err(|error| format!("{error}; {}", error.help));
         Self::start_with(config, Arc::new(open))
     }
 

@@ -6,7 +6,7 @@ use crate::job::{Action, Build, Job};
 use crate::publish::{KeyCounts, manifest, stitch};
 use crate::record::{self, Commit, StageRecord, commit_path, stage_path};
 use crate::replay::{ReplayError, Stop, blocking, replay};
-use crate::scheduler::StitchJob;
+use crate::scheduler::{CommitFailure, StitchJob};
 use std::sync::Arc;
 use strata_storage::{DirLock, Manifest, PutOutcome, StoreError, TableDir, publish};
 
@@ -71,7 +71,15 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
                     job.begin_recheck();
                     break;
                 }
-                Action::Publish(commits) => return publish_table(job, build, &commits).await.map(Some),
+                Action::Publish(commits) => match publish_table(job, build, &commits).await {
+                    Ok(manifest) => return Ok(Some(manifest)),
+                    Err(failure) if failure.disk_full => {
+                        tracing::warn!(table = %job.table, message = %failure.message, "the manifest cannot be written; the job pauses");
+                        job.publishing_failed(failure.message);
+                        break;
+                    }
+                    Err(failure) => return Err(failure.message),
+                },
                 Action::End => return Ok(settle(job).await),
             }
         }
@@ -156,16 +164,18 @@ pub async fn put_commit(dir: &TableDir, commit: &Commit) -> Result<Recorded, Sto
     }
 }
 
-async fn publish_table(job: &Job, build: &Build, commits: &[Arc<Commit>]) -> Result<Manifest, String> {
+async fn publish_table(job: &Job, build: &Build, commits: &[Arc<Commit>]) -> Result<Manifest, CommitFailure> {
     job.begin_publishing();
     let space = &build.space;
-    let manifest = manifest(&build.plan, space.scalar_columns(), space.dist_columns(), commits)?;
+    let failed = |message: String| CommitFailure { disk_full: false, message };
+    let manifest = manifest(&build.plan, space.scalar_columns(), space.dist_columns(), commits).map_err(failed)?;
     // It waits for the disk, so not on a thread that serves calls.
     let published = blocking({
         let (dir, manifest, runtime) = (build.dir.clone(), manifest.clone(), tokio::runtime::Handle::current());
         move || runtime.block_on(publish(&dir, &manifest))
     });
-    published.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let published = published.await.map_err(|error| failed(error.to_string()))?;
+    published.map_err(|error| CommitFailure { disk_full: error.is_disk_full(), message: error.to_string() })?;
     tracing::info!(table = %job.table, root = %manifest.root, "published");
     remove_build(&build.dir).await;
     Ok(manifest)

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::record::Commit;
-use crate::scheduler::{Phase, PauseCause, Policy, Progress, Restored, Scheduler, StitchJob};
+use crate::scheduler::{PauseCause, Phase, Policy, Progress, Restored, Scheduler, StitchJob};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata_games::{Pass, StateSpace};
@@ -51,10 +51,10 @@ enum Step {
 }
 
 /// What people asked for while there was no scheduler to tell.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Wish {
     Go,
-    Pause,
+    Pause(PauseCause, String),
     Cancel,
 }
 
@@ -102,7 +102,8 @@ impl Job {
     }
 
     fn with(table: String, number: u64, priority: i32, build: Option<Build>, step: Step, released: bool) -> Self {
-        let state = State { step, wish: Wish::Go, last: None, resumed: 0, rejected: 0, recheck: false, closed: released, released };
+        let state =
+            State { step, wish: Wish::Go, last: None, resumed: 0, rejected: 0, recheck: false, closed: released, released };
         Job {
             table,
             number,
@@ -190,9 +191,9 @@ impl Job {
             }
             state.rejected += rejected;
             let mut scheduler = Box::new(scheduler);
-            match state.wish {
+            match &state.wish {
                 Wish::Go => {}
-                Wish::Pause => scheduler.pause(PauseCause::Asked, ASKED.into()),
+                Wish::Pause(cause, message) => scheduler.pause(*cause, message.clone()),
                 Wish::Cancel => scheduler.cancel(),
             }
             state.step = Step::Active(scheduler);
@@ -230,7 +231,7 @@ impl Job {
             if let Step::Active(scheduler) = &state.step {
                 state.wish = match scheduler.phase() {
                     Phase::Cancelled => Wish::Cancel,
-                    Phase::Paused(..) => Wish::Pause,
+                    Phase::Paused(cause, message) => Wish::Pause(*cause, message.clone()),
                     _ => Wish::Go,
                 };
                 let before = state.last.as_ref().map_or(0, |last| last.positions);
@@ -240,6 +241,14 @@ impl Job {
                 state.last = Some(progress);
             }
             state.recheck = false;
+            state.step = Step::Checking;
+        });
+    }
+
+    /// The manifest could not be written: the store is read again, and then the job rests until it is resumed.
+    pub fn publishing_failed(&self, message: String) {
+        self.change(|state| {
+            state.wish = Wish::Pause(PauseCause::DiskFull, message);
             state.step = Step::Checking;
         });
     }
@@ -283,7 +292,7 @@ impl Job {
     pub fn pause(&self) {
         self.change(|state| match &mut state.step {
             Step::Active(scheduler) => scheduler.pause(PauseCause::Asked, ASKED.into()),
-            _ => state.wish = Wish::Pause,
+            _ => state.wish = Wish::Pause(PauseCause::Asked, ASKED.into()),
         });
     }
 

@@ -264,7 +264,7 @@ mod tests {
             content: Content {
                 outputs: Vec::new(),
                 counts: vec![CountRecord { layer: 8, shard: 0, states: u64::MAX, afterstates: 1 << 53, terminal: 0 }],
-                facts: vec![FactRecord { name: "value".into(), value: 67.594_840_734_567_89 }],
+                facts: vec![FactRecord { name: "value".into(), value: 67.594_840_734_567_9 }],
             },
             inputs: Vec::new(),
             worker: "a \"quoted\" name".into(),

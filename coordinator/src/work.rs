@@ -189,9 +189,10 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
         let mut changes = job.changes();
         changes.mark_unchanged();
         let now = core.now();
-        let offer = job.serve(|scheduler| match &missing {
-            Some(_) => None,
-            None => Some(scheduler.offer(now, id, request.token, &worker, &content, request.elapsed_ms)),
+        let offer = job.serve(|scheduler| {
+            // A late result may name files that have been removed since; that matters only if it is to be taken.
+            let refused = missing.is_some() && scheduler.holds(id, request.token);
+            (!refused).then(|| scheduler.offer(now, id, request.token, &worker, &content, request.elapsed_ms))
         });
         match offer {
             None | Some(Some(Offer::Stale)) => return Ok(Verdict::Stale),

@@ -199,7 +199,8 @@ impl Scheduler {
             planned.after.iter().for_each(|&earlier| stages[earlier as usize].before.push(stage));
         }
         let work = |artifact: &ArtifactId| artifact.kind == ArtifactKind::Work;
-        let readers_left = plan.artifacts().map(|(artifact, _)| artifact).filter(work).map(|a| (a, plan.readers(a).len())).collect();
+        let readers_left =
+            plan.artifacts().map(|(artifact, _)| artifact).filter(work).map(|a| (a, plan.readers(a).len())).collect();
         let count = plan.tasks.len();
         let first_place = plan.stages.first().map_or((Pass::Forward, 0), |stage| place_of(&plan, stage));
         let mut scheduler = Scheduler {
@@ -270,7 +271,8 @@ impl Scheduler {
 
     /// Pauses the job when nothing runs, and nothing that is ready fits into the memory of any worker there is.
     pub fn check_memory(&mut self, largest: u64) {
-        let quiet = self.leases.is_empty() && !self.tasks.iter().any(|t| matches!(t, TaskState::Committing(..) | TaskState::Suspect));
+        let quiet =
+            self.leases.is_empty() && !self.tasks.iter().any(|t| matches!(t, TaskState::Committing(..) | TaskState::Suspect));
         if self.phase != Phase::Running || !quiet {
             return;
         }
@@ -278,7 +280,9 @@ impl Scheduler {
         if let Some((need, task)) = least.filter(|(need, _)| *need > largest) {
             let id = self.plan.tasks[task].id;
             let message = format!(
-                "task {id} needs {need} bytes of memory, and the largest worker may use {largest}; allow it more, or add a larger worker"
+                "task {id} needs {} of memory, and the largest worker may use {}; allow it more, or add a larger worker",
+                size(need),
+                size(largest)
             );
             self.pause(PauseCause::Memory(need), message);
         }
@@ -360,6 +364,11 @@ impl Scheduler {
         self.leases.get(&token).filter(|lease| lease.task == task).map(|_| task)
     }
 
+    /// Whether a token is still good for a task.
+    pub fn holds(&self, id: TaskId, token: u64) -> bool {
+        self.leased(id, token).is_some()
+    }
+
     /// Ends a lease; its task can be given out again.
     fn release(&mut self, token: u64) -> Option<Lease> {
         let lease = self.leases.remove(&token)?;
@@ -392,8 +401,18 @@ impl Scheduler {
     }
 
     fn input_records(&self, task: TaskIndex) -> Option<Vec<InputRecord>> {
-        let record = |file: FileRecord| InputRecord { kind: file.kind, layer: file.layer, shard: file.shard, blake3: file.blake3 };
+        let record =
+            |file: FileRecord| InputRecord { kind: file.kind, layer: file.layer, shard: file.shard, blake3: file.blake3 };
         Some(self.inputs_of(task)?.into_iter().map(record).collect())
+    }
+}
+
+/// A number of bytes, for people: rounded up, so that what is asked for is enough.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..=9999 => format!("{bytes} bytes"),
+        _ if bytes < 10 << 20 => format!("{} KiB", bytes.div_ceil(1 << 10)),
+        _ => format!("{} MiB", bytes.div_ceil(1 << 20)),
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Offer {
     Conflict(String),
 }
 
-/// Why a record could not be written.
+/// Why a record, or the manifest, could not be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommitFailure {
     /// No space is left.
@@ -97,7 +97,8 @@ impl Scheduler {
         let TaskState::Committing(commit, lease) = &self.tasks[task] else { return };
         let (commit, lease) = (Arc::clone(commit), lease.clone());
         // Short tasks end before their first heartbeat; what they made is then the best count of what they handled.
-        let keys = commit.content.outputs.iter().filter(|file| artifact_of(file).kind != ArtifactKind::Work).map(|file| file.keys);
+        let keys =
+            commit.content.outputs.iter().filter(|file| artifact_of(file).kind != ArtifactKind::Work).map(|file| file.keys);
         self.positions += lease.positions.max(keys.sum());
         self.remember_place(&lease);
         self.finish(task, commit);
@@ -171,7 +172,10 @@ impl Scheduler {
         let failures = self.task_failures[task];
         if failures >= self.policy.max_failures {
             let id = self.plan.tasks[task].id;
-            self.pause(PauseCause::Failures, format!("task {id} has failed {failures} times, the last time on {worker}: {message}"));
+            self.pause(
+                PauseCause::Failures,
+                format!("task {id} has failed {failures} times, the last time on {worker}: {message}"),
+            );
         }
     }
 

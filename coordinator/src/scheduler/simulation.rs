@@ -222,7 +222,9 @@ impl World {
         }
         let progress = self.scheduler.progress();
         assert!(progress.tasks_done <= progress.tasks && progress.cost_done <= progress.cost);
-        assert!(self.scheduler.leases.values().map(|lease| lease.task).collect::<BTreeSet<_>>().len() == self.scheduler.leases.len());
+        assert!(
+            self.scheduler.leases.values().map(|lease| lease.task).collect::<BTreeSet<_>>().len() == self.scheduler.leases.len()
+        );
     }
 
     fn check_end(&self) {
@@ -315,7 +317,9 @@ fn two_different_results_stop_the_job_and_name_both_workers() {
         }
         let mut other = content.clone();
         other.counts[0].states += 1;
-        let Offer::Conflict(message) = scheduler.offer(POLICY.lease, first.id, first.token, "worker-1", &other, 1) else { panic!() };
+        let Offer::Conflict(message) = scheduler.offer(POLICY.lease, first.id, first.token, "worker-1", &other, 1) else {
+            panic!()
+        };
         assert!(message.contains("worker-1") && message.contains("worker-2") && message.contains("0.0"), "{message}");
         assert_eq!(scheduler.phase(), &Phase::Failed(message));
         assert_eq!(scheduler.lease(POLICY.lease, &World::worker(3)), None);

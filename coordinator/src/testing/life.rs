@@ -71,7 +71,8 @@ impl Life {
     /// A registered worker.
     pub async fn worker(&self, name: &str) -> FakeWorker {
         let mut client = WorkClient::new(self.in_process.channel());
-        let request = RegisterRequest { protocol: PROTOCOL, build: BUILD.into(), name: name.into(), memory_bytes: 1000, threads: 1 };
+        let request =
+            RegisterRequest { protocol: PROTOCOL, build: BUILD.into(), name: name.into(), memory_bytes: 1000, threads: 1 };
         let id = client.register(request).await.unwrap().into_inner().worker_id;
         FakeWorker { client, id, root: self.root.clone(), plan: Arc::new(Plan::of(&space_of(TABLE)).unwrap()) }
     }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 use strata_games::{
-    Aim, ArtifactId, ArtifactKind, Choice, Key, Layer, LayerInfo, Outcome, Pass, Position, PositionError, ReadError, Stage, Standing,
-    StateSpace, TableName, TableReader, TaskError, TaskId, TaskIo, TaskPlan,
+    Aim, ArtifactId, ArtifactKind, Choice, Key, Layer, LayerInfo, Outcome, Pass, Position, PositionError, ReadError, Stage,
+    Standing, StateSpace, TableName, TableReader, TaskError, TaskId, TaskIo, TaskPlan,
 };
 
 /// Ranks of every shard.
