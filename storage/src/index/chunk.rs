@@ -90,21 +90,19 @@ impl<'a> Chunk<'a> {
     }
 
     /// The key that has `i` keys of this chunk below it.
+    #[inline(always)]
     pub(super) fn select(&self, i: u64) -> u64 {
         match self.kind {
             Kind::Empty | Kind::Full => i,
             Kind::Keys(low) => List::new(self.ranks, self.keys, low).select(self.careful(), i),
-            // Neither counts of bits nor a list of gaps tell at once where the i-th key is: look at all 64 words.
+            // The key is the last rank that has no more than i keys below it.
             Kind::Bitmap | Kind::Gaps(_) => {
-                let mut left = i;
-                for (&word, start) in self.decode().iter().zip((0_u64..).step_by(64)) {
-                    let here = ones(word);
-                    if left < here {
-                        return start + select_in_word(word, left);
-                    }
-                    left -= here;
+                let (mut key, mut end) = (0, self.ranks);
+                while end - key > 1 {
+                    let middle = (key + end) / 2;
+                    (key, end) = if self.find(middle).0 <= i { (middle, end) } else { (key, middle) };
                 }
-                0
+                key
             }
         }
     }
@@ -230,6 +228,7 @@ impl List {
         (i, i < first + length && self.low_bits(body, i) == wanted)
     }
 
+    #[inline(always)]
     fn select<S: Source>(&self, body: S, i: u64) -> u64 {
         let before = |number: u64| self.sample(body, number).saturating_sub(number * SAMPLE_EVERY);
         let mut number = samples(buckets(self.ranks, self.low));
