@@ -344,14 +344,15 @@ mod tests {
             message: "no space is left to write x".into(),
             ..JobStatus::default()
         };
-        let dir = Path::new("/");
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         assert!(end_of(&status(JobState::Running), dir, 0).is_none());
         assert!(end_of(&status(JobState::Publishing), dir, 0).is_none());
         assert!(matches!(end_of(&status(JobState::Complete), dir, 0), Some(Ok(()))));
-        let paused = end_of(&status(JobState::Paused), dir, u64::MAX / 2).unwrap().unwrap_err();
+        let paused = end_of(&status(JobState::Paused), dir, 1 << 40).unwrap().unwrap_err();
         assert_eq!(paused.code, 1);
         let help = paused.help.unwrap();
-        assert!(paused.message.contains("no space is left") && help.contains("4 EiB are needed"), "{help}");
+        assert!(paused.message.contains("no space is left") && help.contains("1 TiB are needed"), "{help}");
         assert!(help.contains("the same command goes on"), "{help}");
     }
 }

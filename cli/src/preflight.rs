@@ -22,7 +22,7 @@ pub enum Found {
     Complete(Box<Manifest>),
 }
 
-/// Looks at the directory without changing it.
+/// Looks at the directory. All that may change is that what a build left which was killed after it had published goes.
 pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
     let shown = shell_quote(&dir.to_string_lossy()).into_owned();
     let other = "choose another directory with --out";
@@ -53,7 +53,10 @@ pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
         let table = table::open_files(dir).map_err(|e| e.into_failure(dir))?;
         let manifest = table.manifest().clone();
         return match manifest.table.parse::<TableName>() {
-            Ok(there) if there == *name => Ok(Found::Complete(Box::new(manifest))),
+            Ok(there) if there == *name => {
+                tidy(&files);
+                Ok(Found::Complete(Box::new(manifest)))
+            }
             _ => Err(another(&manifest.table)),
         };
     }
@@ -63,6 +66,19 @@ pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
         Some(there) => Err(another(there)),
         None => Ok(Found::Part), // the coordinator judges it
     }
+}
+
+/// Removes what only building needed from a table that is complete. It is complete with or without it, so a failure is only told.
+fn tidy(files: &TableDir) {
+    if !files.path("build").exists() {
+        return;
+    }
+    // Whoever has the lock is tidying up already.
+    let Ok(lock) = files.lock() else { return };
+    if let Err(e) = files.clean_tmp().and_then(|()| files.remove_build()) {
+        output::note(&format!("note: what the build left cannot be removed: {}", crate::failure::chain(&e)));
+    }
+    drop(lock);
 }
 
 /// At most five names.
