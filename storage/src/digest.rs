@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::{self, Write as _};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
@@ -109,6 +109,10 @@ pub fn hash_file(path: &Path) -> io::Result<(Digest, u64)> {
 
 /// Like [`hash_file`]; calls `go_on` with the length of every piece read, and gives up with `None` when it answers no.
 pub(crate) fn hash_file_while(path: &Path, go_on: &mut dyn FnMut(u64) -> bool) -> io::Result<Option<(Digest, u64)>> {
+    // Looked at before it is opened: opening a pipe waits for somebody to write into it.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
     let mut file = File::open(path)?;
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; CHUNK];

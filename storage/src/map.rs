@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use memmap2::{Advice, Mmap};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -31,12 +31,12 @@ pub(crate) enum MapError {
 
 /// Maps a file of `expected` bytes; of any length where that is `None`.
 pub(crate) fn map(path: &Path, expected: Option<u64>) -> Result<Bytes, MapError> {
-    let file = File::open(path).map_err(MapError::Io)?;
-    let metadata = file.metadata().map_err(MapError::Io)?;
-    if !metadata.is_file() {
+    // Looked at before it is opened: opening a pipe waits for somebody to write into it.
+    if !fs::metadata(path).map_err(MapError::Io)?.is_file() {
         return Err(MapError::Io(io::Error::other("it is not a file")));
     }
-    let found = metadata.len();
+    let file = File::open(path).map_err(MapError::Io)?;
+    let found = file.metadata().map_err(MapError::Io)?.len();
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         return Err(MapError::Length { found, expected });
     }

@@ -48,10 +48,13 @@ const MAX_MANIFEST: u64 = 1 << 30;
 
 /// The content of a small file of a table; `None` when it is missing.
 pub(crate) fn read_small(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
+    // Looked at before it is opened: opening a pipe waits for somebody to write into it.
+    match fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
-        opened => opened?,
-    };
+        Ok(found) if !found.is_file() => return Err(io::Error::other("it is not a file")),
+        found => drop(found?),
+    }
+    let file = File::open(path)?;
     let mut bytes = Vec::new();
     file.take(MAX_MANIFEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_MANIFEST {

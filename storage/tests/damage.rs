@@ -129,6 +129,11 @@ fn missing_files_are_named_and_are_errors() {
         victim.is_named(path, "a folder in its place");
         victim.answers_are_right_or_errors("a folder in its place");
         fs::remove_dir(&file).unwrap();
+        // Nor is a pipe, which would wait for ever.
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        victim.is_named(path, "a pipe in its place");
+        victim.answers_are_right_or_errors("a pipe in its place");
+        fs::remove_file(&file).unwrap();
         fs::write(&file, bytes).unwrap();
     }
     // And the structure level sees it too.
@@ -221,6 +226,13 @@ fn a_valid_shard_under_another_shards_name_is_an_error() {
 fn a_table_that_lost_its_manifest_is_checked_by_its_sums() {
     let victim = Victim::new();
     fs::remove_file(victim.root.join("table.json")).unwrap();
+    let pipe = victim.root.join(&victim.manifest.layers[1].shards[0].path);
+    let kept = fs::read(&pipe).unwrap();
+    fs::remove_file(&pipe).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_eq!(verify(&victim.root, FileLevel::Hash).unwrap().problems.len(), 2);
+    fs::remove_file(&pipe).unwrap();
+    fs::write(&pipe, kept).unwrap();
     let shard = &victim.manifest.layers[0].shards[0];
     let file = victim.root.join(&shard.path);
     let mut bytes = fs::read(&file).unwrap();
