@@ -50,9 +50,10 @@ const MAX_MANIFEST: u64 = 1 << 30;
 pub(crate) fn read_small(path: &Path) -> io::Result<Option<Vec<u8>>> {
     // Looked at before it is opened: opening a pipe waits for somebody to write into it.
     match fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Err(io::Error::other("it is not a file")),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
-        Ok(found) if !found.is_file() => return Err(io::Error::other("it is not a file")),
-        found => drop(found?),
+        Err(error) => return Err(error),
     }
     let file = File::open(path)?;
     let mut bytes = Vec::new();
