@@ -172,7 +172,8 @@ fn a_manifest_that_contradicts_itself_is_refused_even_with_a_right_root() {
         Manifest::parse(&forged.to_bytes())
     };
     forge(&|_| ()).unwrap();
-    let changes: [(&str, &dyn Fn(&mut Manifest)); 14] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Manifest));
+    let changes: [Change<'_>; 14] = [
         ("sums", &|m| m.keys += 1),
         ("sums", &|m| m.states -= 1),
         ("64 bits", &|m| m.layers[0].states = u64::MAX),

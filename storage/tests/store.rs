@@ -99,7 +99,8 @@ fn what_does_not_fit_together_is_refused() {
     let other_universe = ShardSpec { universe: 101, ..spec };
     let dist = |ends, firsts, values| [ColumnRef::Dist { name: "rolls", ends, firsts, values }];
     let work = ShardSpec { kind: FileKind::Work, ..spec };
-    let cases: [(&ShardSpec<'_>, Option<&[u8]>, &[ColumnRef<'_>]); 9] = [
+    type Case<'a> = (&'a ShardSpec<'a>, Option<&'a [u8]>, &'a [ColumnRef<'a>]);
+    let cases: [Case<'_>; 9] = [
         (&spec, None, &column(values)),
         (&spec, Some(&index), &column(&values[1..])),
         (&other_universe, Some(&index), &column(values)),
