@@ -23,6 +23,7 @@ Names of tables:
 Exit codes: 0 done; 1 failed; 2 wrong command line or input text; 130 and 143 stopped by Ctrl-C and SIGTERM.
 STRATA_LOG=info shows what the coordinator and the workers do; NO_COLOR=1 turns colours off.")]
 pub struct Cli {
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
 }

@@ -38,7 +38,7 @@ pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
         }
         Err(e) => return Err(Failure::failed(format!("cannot look at {shown}: {e}")).help(other)),
     }
-    let store = |e: strata_storage::StoreError| Failure::failed(crate::failure::chain(&e));
+    let store = |e: strata_storage::StoreError| Failure::failed(e.to_string());
     let files = TableDir::open(dir).map_err(store)?;
     let foreign = files.foreign_files().map_err(store)?;
     if !foreign.is_empty() {
@@ -138,9 +138,7 @@ fn disk_holds(plan: &Forecast, there: u64, free: u64) -> Result<Option<&'static 
 
 /// Makes the directory, so that what is wrong with its place is said before any work is done.
 pub fn create(dir: &Path) -> Result<(), Failure> {
-    TableDir::open(dir)
-        .map(|_| ())
-        .map_err(|e| Failure::failed(crate::failure::chain(&e)).help("choose another directory with --out"))
+    TableDir::open(dir).map(|_| ()).map_err(|e| Failure::failed(e.to_string()).help("choose another directory with --out"))
 }
 
 /// Whether a table was opened whose facts can be printed.

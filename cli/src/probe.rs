@@ -366,9 +366,11 @@ fn text(space: &dyn StateSpace, answer: &Answer) -> String {
         }
         None => {}
     }
-    if !answer.distributions.is_empty() && answer.roll.is_none() {
+    // What has happened already (the first checker is off) has no distribution worth a look.
+    let open: Vec<&Distribution> = answer.distributions.iter().filter(|d| d.first + d.chances.len() > 1).collect();
+    if !open.is_empty() && answer.roll.is_none() {
         text.push('\n');
-        text.push_str(&distribution_table(&answer.distributions));
+        text.push_str(&distribution_table(&open));
     }
     text
 }
@@ -400,7 +402,7 @@ fn moves_table(roll: Option<&str>, moves: &[Move]) -> String {
     output::table(&header[..if rewards { 6 } else { 5 }], 2, rows)
 }
 
-fn distribution_table(distributions: &[Distribution]) -> String {
+fn distribution_table(distributions: &[&Distribution]) -> String {
     let first = distributions.iter().map(|d| d.first).min().unwrap_or(0);
     let end = distributions.iter().map(|d| d.first + d.chances.len()).max().unwrap_or(0);
     let names: Vec<String> = distributions.iter().map(|d| d.name.replace('_', " ")).collect();
@@ -467,7 +469,7 @@ mod tests {
 
     #[test]
     fn distributions_add_up_line_by_line() {
-        let text = distribution_table(&[Distribution { name: "chance", first: 1, chances: vec![0.75, 0.25] }]);
+        let text = distribution_table(&[&Distribution { name: "chance", first: 1, chances: vec![0.75, 0.25] }]);
         assert_eq!(text, "n       chance      at most\n1  0.750000000  0.750000000\n2  0.250000000  1.000000000\n");
     }
 }
