@@ -78,7 +78,8 @@ impl Running {
     /// When there is no `kill` command.
     pub fn signal(&self, name: &str) {
         // It may have ended meanwhile; whoever asks for its exit code will notice.
-        let _ = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).output().expect("there is a kill command");
+        let _ =
+            Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).output().expect("there is a kill command");
     }
 
     /// `kill -9`. Whether it was still running.

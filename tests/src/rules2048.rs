@@ -32,7 +32,7 @@ impl Rules {
         let mut reward = 0;
         for line in 0..lines {
             let cell = |i: usize| {
-                let i = if direction % 2 == 0 { i } else { length - 1 - i };
+                let i = if direction.is_multiple_of(2) { i } else { length - 1 - i };
                 if direction < 2 { line * self.cols + i } else { i * self.cols + line }
             };
             // From the wall: a tile merges with the last one that came to rest, unless that is the product of a merge.

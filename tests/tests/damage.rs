@@ -213,12 +213,17 @@ fn shards_that_took_each_others_place() {
         let mut pairs: Vec<(usize, usize)> = (1..shards.len()).map(|i| (i - 1, i)).collect();
         // Those of the same length are told apart by their content alone.
         let lengths: Vec<u64> = shards.iter().map(|path| length(&dir.join(path))).collect();
-        pairs.extend((0..shards.len()).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|&(a, b)| lengths[a] == lengths[b]).take(40));
+        pairs.extend(
+            (0..shards.len()).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|&(a, b)| lengths[a] == lengths[b]).take(40),
+        );
         pairs.extend((0..20).map(|_| (random.random_range(0..shards.len()), random.random_range(0..shards.len()))));
         for (a, b) in pairs.into_iter().filter(|(a, b)| a != b) {
             let (a, b, middle) = (dir.join(&shards[a]), dir.join(&shards[b]), dir.join("middle"));
             let swap = || {
-                fs::rename(&a, &middle).and_then(|()| fs::rename(&b, &a)).and_then(|()| fs::rename(&middle, &b)).expect("renamed");
+                fs::rename(&a, &middle)
+                    .and_then(|()| fs::rename(&b, &a))
+                    .and_then(|()| fs::rename(&middle, &b))
+                    .expect("renamed");
             };
             if fs::read(&a).expect("read") == fs::read(&b).expect("read") {
                 continue; // the same content is no harm
@@ -226,7 +231,10 @@ fn shards_that_took_each_others_place() {
             swap();
             let report = verify(&dir, FileLevel::Hash);
             let named = |path: &Path| report.problems.iter().any(|p| path.ends_with(&p.path));
-            assert!(named(&a) && named(&b) && report.problems.iter().all(|p| a.ends_with(&p.path) || b.ends_with(&p.path)), "{report:#?}");
+            assert!(
+                named(&a) && named(&b) && report.problems.iter().all(|p| a.ends_with(&p.path) || b.ends_with(&p.path)),
+                "{report:#?}"
+            );
             let table = Table::open(&dir).expect("the manifest is sound");
             for path in [&a, &b] {
                 let relative = path.strip_prefix(&dir).expect("below").to_str().expect("plain");
@@ -262,10 +270,21 @@ fn what_was_added_is_named() {
     let shard = patient.truth.paths().next().expect("a shard").to_owned();
     let layer = shard.rsplit_once('/').expect("a layer").0.to_owned();
     let added = [
-        "notes.txt", "table.json.bak", "table.json#1", ".hidden", "shards/readme", "shards/00004.shard", "B3SUMS~",
-        "build/job.json", "build/tmp/7-7", "build/commits/0.0.json", "ein Name mit Leerzeichen", "-rf",
+        "notes.txt",
+        "table.json.bak",
+        "table.json#1",
+        ".hidden",
+        "shards/readme",
+        "shards/00004.shard",
+        "B3SUMS~",
+        "build/job.json",
+        "build/tmp/7-7",
+        "build/commits/0.0.json",
+        "ein Name mit Leerzeichen",
+        "-rf",
     ];
-    let in_layer = [format!("{layer}/0-0123456789abcdef.shard"), format!("{layer}/extra"), format!("{layer}/7-0123456789abcdef.shard")];
+    let in_layer =
+        [format!("{layer}/0-0123456789abcdef.shard"), format!("{layer}/extra"), format!("{layer}/7-0123456789abcdef.shard")];
     for path in added.iter().map(ToString::to_string).chain(in_layer) {
         let file = dir.join(&path);
         let made_folder = file.parent().filter(|folder| !folder.exists()).map(|_| dir.join("build"));

@@ -209,7 +209,8 @@ fn assert_published_ages(horizon: u64, published: &[(u64, &str, &str)]) {
 
 #[test]
 fn four_by_three_has_the_published_states_of_every_age_up_to_64() {
-    let published = [(4, "9", "0"), (6, "16", "0"), (8, "38", "0"), (20, "1,167", "0"), (36, "20,267", "1"), (64, "295,502", "422")];
+    let published =
+        [(4, "9", "0"), (6, "16", "0"), (8, "38", "0"), (20, "1,167", "0"), (36, "20,267", "1"), (64, "295,502", "422")];
     assert_published_ages(64, &published);
 }
 
@@ -228,7 +229,8 @@ fn a_probed_move_is_worth_its_reward_and_what_follows() {
     (board[0], board[1], board[2]) = (1, 1, 2);
     let json = run(["probe", text(&table.dir), &rules.text(&board), "--json"]).ok().json();
     let moves = json["moves"].as_array().expect("moves");
-    let legal: Vec<(u32, String)> = rules.moves(&board).map(|(reward, next)| (reward, rules.text(&rules.smallest_image(&next)))).collect();
+    let legal: Vec<(u32, String)> =
+        rules.moves(&board).map(|(reward, next)| (reward, rules.text(&rules.smallest_image(&next)))).collect();
     assert_eq!(moves.len(), legal.len());
     let best = moves.iter().map(|m| number(m, "value")).fold(f64::MIN, f64::max);
     assert_eq!(number(&json, "value"), best);

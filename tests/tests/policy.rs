@@ -6,9 +6,9 @@ use rand::{Rng, SeedableRng};
 use std::collections::HashMap;
 use strata_games::{StateSpace, TableReader};
 use strata_storage::Table;
+use strata_tests::fixture;
 use strata_tests::golden::on_2048;
 use strata_tests::rules2048::{Board, Rules};
-use strata_tests::fixture;
 use strata_worker::GameTable;
 
 /// Plays games on one board, by the table or by chance.
