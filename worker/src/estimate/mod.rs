@@ -13,7 +13,7 @@ mod scratch;
 use scratch::{Scratch, Stretch};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use strata_games::{ArtifactId, ArtifactKind, Layer, Pass, StateSpace, TableName, TaskError, TaskId};
+use strata_games::{ArtifactId, ArtifactKind, Layer, Pass, Spec2048, StateSpace, TableName, TaskError, TaskId};
 
 /// Bytes of a published value. Its scale and checksum are shared by thousands.
 const PACKED_BYTES: u64 = 4;
@@ -233,7 +233,7 @@ pub struct Measured {
     pub speeds: Speeds,
     /// Keys of every layer, when the whole forward pass was run.
     pub keys: Option<KeyCounts>,
-    /// The smaller table of the same game that was run as well, because the plan's own backward pass starts too late.
+    /// The smaller table of the same game whose backward pass was measured, because the plan's own starts too late.
     pub also_ran: Option<TableName>,
     /// How long it took.
     pub took: Duration,
@@ -241,48 +241,59 @@ pub struct Measured {
 
 /// Runs the first stages of the plan in memory until the budget is spent, on the rayon pool it is called in.
 ///
-/// The backward pass of a large table starts too late to be measured; then half of the budget goes to a smaller table of the same game
-/// and board. Speeds are those of the kernels; writing files comes on top and mostly beside it.
+/// The backward pass of a large table starts too late to be measured; then half of the budget goes to smaller tables of the same game
+/// and board, each larger than the one before. Speeds are those of the kernels; writing files comes on top and mostly beside it.
 ///
 /// # Errors
 /// A kernel's own, other than having been stopped by the budget.
 pub fn measure(space: &dyn StateSpace, budget: Duration) -> Result<Measured, TaskError> {
     let started = Instant::now();
     let smaller = smaller(space.name());
-    let share = if smaller.is_some() { budget / 2 } else { budget };
-    let (mut stretches, keys) = run_until(space, started + share)?;
+    let share = if smaller.is_empty() { budget } else { budget / 2 };
+    let (stretches, keys) = run_until(space, started + share)?;
+    let mut speeds = Speeds { forward: speed(&stretches, Pass::Forward), backward: speed(&stretches, Pass::Backward) };
     let mut also_ran = None;
-    let has_backward = |stretches: &[Stretch]| stretches.iter().any(|stretch| stretch.pass == Pass::Backward);
-    if !has_backward(&stretches)
-        && let Some(name) = smaller
-        && let Ok(space) = strata_games::open(&name)
-    {
-        let (more, _) = run_until(&*space, started + budget)?;
-        stretches.extend(more.into_iter().filter(|stretch| stretch.pass == Pass::Backward));
-        also_ran = Some(name);
+    if speeds.backward.is_none() {
+        // The first is so small that it may take the time it takes: a busy machine gets an answer too.
+        let mut deadline = started + budget + GRACE;
+        for name in smaller {
+            let Ok(space) = strata_games::open(&name) else { break };
+            let (stretches, _) = run_until(&*space, deadline)?;
+            if let Some(backward) = speed(&stretches, Pass::Backward) {
+                speeds.backward = Some(backward);
+                also_ran = Some(name);
+            }
+            deadline = started + budget;
+            if Instant::now() >= deadline {
+                break;
+            }
+        }
     }
-    let speed = |pass: Pass| {
-        let of_pass = || stretches.iter().filter(|stretch| stretch.pass == pass);
-        let cost: f64 = of_pass().map(|stretch| stretch.cost).sum();
-        let seconds: f64 = of_pass().map(|stretch| stretch.seconds).sum();
-        (cost > 0.0 && seconds > 0.0).then(|| cost / seconds)
-    };
-    let speeds = Speeds { forward: speed(Pass::Forward), backward: speed(Pass::Backward) };
     Ok(Measured { speeds, keys, also_ran, took: started.elapsed() })
 }
 
-/// A table of the same game and board whose backward pass starts soon.
-fn smaller(name: &TableName) -> Option<TableName> {
-    /// Reached in a fraction of a second on every board, and late enough for layers that are not tiny.
-    const HORIZON: u32 = 64;
+/// How much longer than its budget the smallest table may take.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Units of cost a second, over all that was run of a pass.
+fn speed(stretches: &[Stretch], pass: Pass) -> Option<f64> {
+    let of_pass = || stretches.iter().filter(|stretch| stretch.pass == pass);
+    let cost: f64 = of_pass().map(|stretch| stretch.cost).sum();
+    let seconds: f64 = of_pass().map(|stretch| stretch.seconds).sum();
+    (cost > 0.0 && seconds > 0.0).then(|| cost / seconds)
+}
+
+/// Tables of the same game and board whose backward passes start soon, the soonest first.
+fn smaller(name: &TableName) -> Vec<TableName> {
+    /// The first is a matter of milliseconds on every board.
+    const HORIZONS: [u32; 8] = [24, 32, 40, 48, 56, 64, 80, 96];
     match name {
         TableName::Game2048(spec) => {
-            let mut spec = spec.clone();
             let ends = spec.horizon.unwrap_or_else(|| spec.last_age());
-            spec.horizon = Some(HORIZON);
-            (ends > HORIZON).then_some(TableName::Game2048(spec))
+            let horizons = HORIZONS.into_iter().filter(|&horizon| horizon < ends);
+            horizons.map(|horizon| TableName::Game2048(Spec2048 { horizon: Some(horizon), ..spec.clone() })).collect()
         }
-        TableName::Bearoff(_) => None,
+        TableName::Bearoff(_) => Vec::new(),
     }
 }
 

@@ -31,6 +31,6 @@ fn a_plan_too_large_for_the_moment_is_measured_on_a_smaller_one() {
     let measured = measure(&*space, Duration::from_secs(2)).unwrap();
     assert!(measured.took < Duration::from_secs(10), "{:?}", measured.took);
     assert!(measured.keys.is_none());
-    assert_eq!(measured.also_ran.unwrap().to_string(), "2048-4x3+horizon=64");
+    assert!(measured.also_ran.unwrap().to_string().starts_with("2048-4x3+horizon="));
     assert!(measured.speeds.forward.unwrap() > 0.0 && measured.speeds.backward.unwrap() > 0.0);
 }
