@@ -95,3 +95,24 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
         .unwrap_or_else(|| "no message".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_games::{ArtifactKind, Layer};
+
+    #[test]
+    fn a_full_disk_is_told_apart_from_other_failures_of_writing() {
+        let write = |source| {
+            let artifact = ArtifactId { kind: ArtifactKind::Shard, layer: Layer(12), shard: 3 };
+            IoFault::Write { artifact, source: Arc::new(source) }
+        };
+        let path = PathBuf::from("/t/shards");
+        let full = write(StoreError::DiskFull { doing: "write", path: path.clone(), source: "ENOSPC".into() });
+        assert_eq!(full.reason(), Reason::DiskFull);
+        assert!(full.to_string().contains("layer 12 shard 3") && full.to_string().contains("make space"), "{full}");
+        let other = write(StoreError::Other { doing: "write", path, source: "EIO".into() });
+        assert_eq!(other.reason(), Reason::Error);
+        assert_eq!(IoFault::BadInput { path: PathBuf::new(), cause: String::new() }.reason(), Reason::BadInput);
+    }
+}

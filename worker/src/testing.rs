@@ -78,9 +78,6 @@ impl StateSpace for Hooked {
     fn terminal_value(&self, state: Position) -> f64 {
         self.game.terminal_value(state)
     }
-    fn beyond_value(&self, position: Position) -> f64 {
-        self.game.beyond_value(position)
-    }
     fn starts(&self) -> Vec<Outcome> {
         self.game.starts()
     }

@@ -164,7 +164,7 @@ fn of_state(space: &dyn StateSpace, views: &Views<'_>, state: strata_games::Posi
     let (mut best, mut bound) = (f64::NAN, 0.0f64);
     for choice in choices {
         let (after, error) = match choice.key {
-            None => (space.beyond_value(choice.position), 0.0),
+            None => (0.0, 0.0),
             Some(key) => match of_key(views, key) {
                 Found::Value(value, error) => (value, error),
                 other => return other,
