@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use strata_coordinator::{Coordinator, CoordinatorConfig};
 use strata_games::TableName;
 use strata_proto::v1::jobs_client::JobsClient;
-use strata_proto::v1::{JobState, JobStatus, SubmitRequest, WatchRequest};
+use strata_proto::v1::{JobState, JobStatus, PauseCause, SubmitRequest, WatchRequest};
 use strata_storage::Manifest;
 use strata_worker::{WorkerConfig, WorkerError, run_worker};
 use tokio::sync::watch;
@@ -61,8 +61,6 @@ pub struct Args {
 
 /// A lease is short, so that progress comes every other second; nothing travels further than this process.
 const LEASE: Duration = Duration::from_secs(6);
-/// The words of the store for a full disk.
-const DISK_FULL: &str = "no space is left";
 /// How often the coordinator reports while it is watched.
 const WATCH_MS: u64 = 250;
 /// How long workers may take to give their tasks back.
@@ -196,7 +194,7 @@ fn end_of(status: &JobStatus, dir: &Path, certain_bytes: u64) -> Option<Result<(
     let why = || if status.message.is_empty() { "no reason is given".to_string() } else { status.message.clone() };
     match status.state() {
         JobState::Complete => Some(Ok(())),
-        JobState::Paused => Some(Err(paused(&why(), dir, certain_bytes))),
+        JobState::Paused => Some(Err(paused(status.pause_cause(), &why(), dir, certain_bytes))),
         JobState::Failed => Some(Err(Failure::failed(format!("the build failed: {}", why())))),
         JobState::Cancelled => Some(Err(Failure::failed("the build was cancelled").help(again()))),
         _ => None,
@@ -204,9 +202,9 @@ fn end_of(status: &JobStatus, dir: &Path, certain_bytes: u64) -> Option<Result<(
 }
 
 /// The coordinator waits for somebody to mend something; here that somebody is who reads this.
-fn paused(why: &str, dir: &Path, certain_bytes: u64) -> Failure {
+fn paused(cause: PauseCause, why: &str, dir: &Path, certain_bytes: u64) -> Failure {
     let failure = Failure::failed(format!("the build is paused: {why}"));
-    if !why.contains(DISK_FULL) {
+    if cause != PauseCause::DiskFull {
         return failure.help(format!("when that is mended, {}", again()));
     }
     let free = resources::free_disk(dir).map_or_else(String::new, |f| format!("{} are free", units::bytes(f)));
@@ -342,6 +340,7 @@ mod tests {
         let status = |state: JobState| JobStatus {
             state: state.into(),
             message: "no space is left to write x".into(),
+            pause_cause: PauseCause::DiskFull.into(),
             ..JobStatus::default()
         };
         let dir = tempfile::tempdir().unwrap();

@@ -275,7 +275,7 @@ impl Probe<'_> {
         for choice in self.space.choices(state) {
             let next = match choice.key {
                 Some(key) => self.reader.scalar(self.slot(key, choice.position)?, 0)?,
-                None => Bounded { value: self.space.beyond_value(choice.position), error: 0.0 },
+                None => Bounded { value: 0.0, error: 0.0 },
             };
             moves.push((choice, next));
         }

@@ -367,6 +367,16 @@ impl Job {
             Step::Cancelled => (JobState::Cancelled, "cancelled; submit it again to go on"),
         };
         status.set_state(job_state);
+        if let Step::Active(scheduler) = &state.step
+            && let Phase::Paused(cause, _) = scheduler.phase()
+        {
+            status.set_pause_cause(match cause {
+                PauseCause::Asked => v1::PauseCause::Asked,
+                PauseCause::Failures => v1::PauseCause::Failures,
+                PauseCause::DiskFull => v1::PauseCause::DiskFull,
+                PauseCause::Memory(_) => v1::PauseCause::Memory,
+            });
+        }
         status.message = message.to_owned();
         if let Step::Complete(manifest) = &state.step {
             status.root = manifest.root.as_bytes().to_vec();

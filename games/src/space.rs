@@ -262,7 +262,7 @@ pub struct Branch {
 /// One choice: a [`Choice`] without its name.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Leaf {
-    /// Its reward; with [`StateSpace::beyond_value`] added when there is no key.
+    /// Its reward.
     pub gain: f64,
     /// Where it leads: the value of this key is still to be added.
     pub key: Option<Key>,
@@ -341,17 +341,12 @@ pub trait StateSpace: Send + Sync {
     fn choices(&self, state: Position) -> Vec<Choice>;
     /// The value of a state without choices.
     fn terminal_value(&self, state: Position) -> f64;
-    /// The value of a choice whose `key` is `None`, beyond its reward; 0 but in test modes.
-    fn beyond_value(&self, position: Position) -> f64;
     /// Appends all that can follow from a key. Says the same as [`outcomes`](Self::outcomes) and [`choices`](Self::choices), from
     /// which it is made here; a game whose tables have millions of keys has its own, without an allocation a call.
     fn expand(&self, key: Position, into: &mut Expansion) {
         for outcome in self.outcomes(key) {
             let first = into.leaves.len();
-            into.leaves.extend(self.choices(outcome.state).into_iter().map(|choice| match choice.key {
-                Some(key) => Leaf { gain: choice.reward, key: Some(key) },
-                None => Leaf { gain: choice.reward + self.beyond_value(choice.position), key: None },
-            }));
+            into.leaves.extend(self.choices(outcome.state).into_iter().map(|choice| Leaf { gain: choice.reward, key: choice.key }));
             let end = into.leaves.len();
             let terminal = if end == first { self.terminal_value(outcome.state) } else { 0.0 };
             into.branches.push(Branch { chance: outcome.chance, end, terminal });

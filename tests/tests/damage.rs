@@ -296,7 +296,9 @@ fn what_was_added_is_named() {
         }
         assert_eq!(patient.truth.ask(&Table::open(&dir).expect("it opens"), None).refused, 0, "the table is whole");
         fs::remove_file(&file).expect("removed");
-        made_folder.map(|folder| fs::remove_dir_all(folder).expect("removed"));
+        if let Some(folder) = made_folder {
+            fs::remove_dir_all(folder).expect("removed");
+        }
     }
     for path in ["extra", "shards/00002", "shards/x", "build", &format!("{layer}/folder")] {
         let folder = dir.join(path);
@@ -326,7 +328,9 @@ fn a_pipe_in_a_tables_place_hangs_nobody() {
         let ran = start(strata(["probe", text(&dir), "2 0/0 2", "--json"])).wait_at_most(soon);
         assert!(matches!(ran.code, Some(0 | 1)), "{ran:#?}");
         fs::remove_file(&file).expect("removed");
-        sound.map(|bytes| fs::write(&file, bytes).expect("written"));
+        if let Some(bytes) = sound {
+            fs::write(&file, bytes).expect("written");
+        }
     }
     patient.assert_sound();
 }

@@ -64,8 +64,9 @@ fn meaningless_values_are_not_those_of_play() {
 
 #[test]
 fn meaningless_tables_verify_by_the_same_recursion() {
-    let table = fixture("2048-2x3+horizon=100+meaningless");
-    let _ = run(["verify", text(&table.dir), "--level", "bellman"]).ok();
+    for name in ["2048-2x3+horizon=100+meaningless", "bearoff-6x8+meaningless"] {
+        let _ = run(["verify", text(&fixture(name).dir), "--level", "bellman"]).ok();
+    }
 }
 
 #[test]

@@ -233,6 +233,7 @@ async fn a_full_disk_pauses_the_job_and_resume_goes_on() {
     anna.fail(&task, Reason::DiskFull, "no space is left on /tables").await;
     let status = life.wait_for(JobState::Paused).await;
     assert_eq!(status.message, "no space is left on /tables");
+    assert_eq!(status.pause_cause(), PauseCause::DiskFull);
     assert!(anna.lease(10).await.is_none());
     assert_eq!(life.submit().await.unwrap().state(), JobState::Paused, "submitting it twice changes nothing");
     life.jobs().resume(job()).await.unwrap();

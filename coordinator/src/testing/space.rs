@@ -110,9 +110,6 @@ impl StateSpace for FakeSpace {
     fn terminal_value(&self, _state: Position) -> f64 {
         0.0
     }
-    fn beyond_value(&self, _position: Position) -> f64 {
-        0.0
-    }
     fn starts(&self) -> Vec<Outcome> {
         Vec::new()
     }

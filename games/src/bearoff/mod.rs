@@ -218,10 +218,6 @@ impl StateSpace for Bearoff {
         }
     }
 
-    fn beyond_value(&self, _position: Position) -> f64 {
-        0.0
-    }
-
     fn expand(&self, key: Position, into: &mut Expansion) {
         let Some(sums) = self.sums(key).filter(|&sums| sums != Sums::OFF) else { return };
         let meaningless = self.is_meaningless(self.counting.place(sums).0);

@@ -235,10 +235,6 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
         self.board(state).map_or(0.0, |board| self.value_without_moves(board, Lines::<R, C>::age(board)))
     }
 
-    fn beyond_value(&self, _position: Position) -> f64 {
-        0.0
-    }
-
     fn expand(&self, key: Position, into: &mut Expansion) {
         if let Some(board) = self.board(key) {
             self.expand_board(board, into);
