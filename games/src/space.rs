@@ -346,7 +346,8 @@ pub trait StateSpace: Send + Sync {
     fn expand(&self, key: Position, into: &mut Expansion) {
         for outcome in self.outcomes(key) {
             let first = into.leaves.len();
-            into.leaves.extend(self.choices(outcome.state).into_iter().map(|choice| Leaf { gain: choice.reward, key: choice.key }));
+            into.leaves
+                .extend(self.choices(outcome.state).into_iter().map(|choice| Leaf { gain: choice.reward, key: choice.key }));
             let end = into.leaves.len();
             let terminal = if end == first { self.terminal_value(outcome.state) } else { 0.0 };
             into.branches.push(Branch { chance: outcome.chance, end, terminal });

@@ -2,11 +2,12 @@
 
 use crate::reading::{Answers, Truth};
 use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use strata_storage::{FileLevel, Report, Table, verify_files};
 
-/// All files below a directory, relative to it, sorted.
+/// All files below a directory, relative to it, sorted. What goes away meanwhile is not there.
 ///
 /// # Panics
 /// When it cannot be read.
@@ -14,8 +15,11 @@ pub fn files(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut todo = vec![dir.to_path_buf()];
     while let Some(folder) = todo.pop() {
-        for entry in fs::read_dir(&folder).expect("the directory can be read") {
-            let path = entry.expect("the directory can be read").path();
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            entries => entries.expect("the directory can be read"),
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
             if path.is_dir() {
                 todo.push(path);
             } else {
