@@ -11,7 +11,7 @@
 //!        └── its producer ◀─┘
 //! ```
 //!
-//! This file decides; [`crate::replay`] reads and hashes.
+//! This file decides; `replay.rs` reads and hashes.
 
 use crate::content::check_content;
 use crate::plan::{Plan, TaskIndex};
