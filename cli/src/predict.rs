@@ -132,11 +132,10 @@ pub fn positions(keys: Known) -> String {
     format!("{} ({})", units::count(keys.bound()), if keys.is_exact() { "exact" } else { "upper bound" })
 }
 
-/// Room on the disk.
+/// Room on the disk. A bound even where the positions are known: how well values compress shows only when they are there.
 pub fn disk(plan: &Forecast) -> String {
-    let most = if plan.estimate.keys.is_exact() { "about" } else { "at most" };
     let (table, peak) = (units::bytes(plan.estimate.table_bytes), units::bytes(plan.estimate.disk_bytes));
-    format!("{most} {table} for the table, {peak} while it is built")
+    format!("at most {table} for the table, {peak} while it is built")
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ struct Answer {
     status: &'static str,
     table: String,
     position: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<u32>,
     value: f64,
     error: f64,
