@@ -290,7 +290,12 @@ impl Scheduler {
 
     /// Keeps a lease alive. The answer says whether the worker should go on.
     pub fn heartbeat(&mut self, now: Duration, id: TaskId, token: u64, positions: u64, layer: u32) -> bool {
-        let Some(task) = self.leased(id, token) else { return false };
+        let Some(task) = self.leased(id, token) else {
+            // Handed in, and its record is being written: the lease may still be needed if that fails.
+            let committing =
+                |task: TaskIndex| matches!(&self.tasks[task], TaskState::Committing(commit, _) if commit.token == token);
+            return self.plan.index_of(id).is_some_and(committing);
+        };
         if self.phase != Phase::Running {
             self.release(token);
             return false;

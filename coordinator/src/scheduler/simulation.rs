@@ -312,6 +312,8 @@ fn two_different_results_stop_the_job_and_name_both_workers() {
         assert_eq!((second.id, second.attempt), (first.id, 2));
         let content = content_of(&plan, 0);
         let Offer::Commit(_) = scheduler.offer(POLICY.lease, second.id, second.token, "worker-2", &content, 1) else { panic!() };
+        assert!(scheduler.heartbeat(POLICY.lease, second.id, second.token, 1, 4), "its result is just being recorded");
+        assert!(!scheduler.heartbeat(POLICY.lease, first.id, first.token, 1, 4));
         if durable {
             scheduler.committed(second.id);
         }
