@@ -6,6 +6,19 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use strata_storage::TableDir;
+
+/// A temporary directory in memory where there is room for it, else on the disk. For tests that build small tables by the dozen: syncing
+/// their files would be most of the time, and neither `kill -9` nor damage by hand can tell the difference.
+///
+/// # Panics
+/// When there is no place for temporary directories.
+pub fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let free = memory.is_dir().then(|| TableDir::open(memory).and_then(|dir| dir.free_bytes()).unwrap_or(0));
+    let in_memory = free.filter(|&free| free > 1 << 30).and_then(|_| tempfile::tempdir_in(memory).ok());
+    in_memory.unwrap_or_else(|| tempfile::tempdir().expect("a temporary directory can be made"))
+}
 
 /// A tmpfs, gone when this is dropped.
 pub struct Mount {

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use strata_storage::{FileLevel, Table};
 use strata_tests::harm::{assert_noticed, bit, files, flip, length, set_length, verify};
+use strata_tests::place::scratch;
 use strata_tests::reading::{Answers, Truth};
 use strata_tests::{copy_table, fixture, run, start, strata, text};
 
@@ -20,7 +21,7 @@ struct Patient {
 
 impl Patient {
     fn new(name: &str) -> Self {
-        let home = tempfile::tempdir().expect("a temporary directory");
+        let home = scratch();
         let sound = fixture(name).dir;
         copy_table(&sound, &home.path().join("t"));
         Self { truth: Truth::read(&sound), home }

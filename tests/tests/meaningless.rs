@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
+use strata_tests::place::scratch;
 use strata_tests::{fixture, run, start, strata, text};
 
 fn build(name: &str, dir: &Path, threads: &str, workers: &str) -> Command {
@@ -17,7 +18,7 @@ fn build(name: &str, dir: &Path, threads: &str, workers: &str) -> Command {
 /// One root with 1, 2 and 3 workers, 1 and 2 threads, and after kills.
 fn assert_one_root(name: &str, settings: &[(&str, &str)], kills: u32, longest: f64) {
     let root = fixture(name).root().to_owned();
-    let home = tempfile::tempdir().expect("a temporary directory");
+    let home = scratch();
     let dir = home.path().join("t");
     for (threads, workers) in settings {
         let ran = start(build(name, &dir, threads, workers)).wait().ok();

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use strata_tests::place::scratch;
 use strata_tests::{Ran, fixture, run, start, strata, text};
 
 fn build(name: &str, dir: &Path, options: &[&str]) -> Command {
@@ -85,7 +86,7 @@ fn three_by_three_killed_at_twenty_random_moments_has_the_same_root() {
 #[test]
 fn a_small_table_killed_at_forty_moments_from_its_start_to_its_publication() {
     let undisturbed = fixture("2048-2x3");
-    let home = tempfile::tempdir().expect("a temporary directory");
+    let home = scratch();
     let begun = Instant::now();
     let dir = home.path().join("whole");
     let _ = assert_finishes(build("2048-2x3", &dir, &[]), &dir, undisturbed.root());
@@ -124,7 +125,7 @@ fn a_build_that_is_killed_again_and_again_gets_there_in_the_end() {
 #[test]
 fn threads_workers_and_memory_do_not_matter() {
     let undisturbed = fixture("2048-3x3+tile=64");
-    let home = tempfile::tempdir().expect("a temporary directory");
+    let home = scratch();
     for threads in ["1", "2", "7"] {
         for workers in ["1", "2", "3"] {
             let dir = home.path().join(format!("{threads} {workers}"));
@@ -224,7 +225,7 @@ fn some_finished(dir: &Path, folder: &str, random: &mut StdRng) -> Option<String
 /// Damages a build that was killed in its backward pass in every way, and resumes it each time. How often it was noticed, by folder.
 fn damage_and_resume(name: &str, folders: &[&'static str]) -> BTreeMap<&'static str, u32> {
     let undisturbed = fixture(name);
-    let home = tempfile::tempdir().expect("a temporary directory");
+    let home = scratch();
     let killed = home.path().join("killed");
     loop {
         // As soon as a task with shards is recorded, and before the table is.
@@ -275,7 +276,7 @@ fn artifacts_and_records_damaged_between_kill_and_resumption_are_noticed_and_mad
 fn records_of_the_build_itself_damaged_lead_to_the_right_table_or_a_clear_refusal() {
     const NAME: &str = "2048-2x3";
     let undisturbed = fixture(NAME);
-    let home = tempfile::tempdir().expect("a temporary directory");
+    let home = scratch();
     let killed = home.path().join("killed");
     killed_when(NAME, &killed, || recorded_tasks(&killed) > 0);
     let mut random = StdRng::seed_from_u64(6);
