@@ -4,7 +4,7 @@
 //! under the one name that follows from its hash (so no name can lead out of the table), not more keys than ranks, finite numbers.
 
 use crate::plan::{Plan, TaskIndex};
-use crate::record::{Content, CountRecord, FactRecord, artifact_of, named};
+use crate::record::{Content, CountRecord, FactRecord, StatsRecord, artifact_of, named};
 use std::collections::BTreeSet;
 use strata_games::Layer;
 use strata_proto::v1;
@@ -28,10 +28,12 @@ pub fn content_of(plan: &Plan, task: TaskIndex, request: &v1::CompleteRequest) -
                 terminal: c.terminal,
             })
             .collect(),
+        stats: request.stats.iter().map(stats_of_message).collect(),
         facts: request.facts.iter().map(|f| FactRecord { name: f.name.clone(), value: f.value }).collect(),
     };
     content.outputs.sort_by_key(artifact_of);
     content.counts.sort();
+    content.stats.sort_by_key(|s| (s.layer, s.shard));
     content.facts.sort_by(|a, b| a.name.cmp(&b.name));
     check_content(plan, task, &content)?;
     Ok(content)
@@ -68,6 +70,7 @@ pub fn check_content(plan: &Plan, task: TaskIndex, content: &Content) -> Result<
     if let Some(odd) = content.counts.iter().find(|c| plan.shard_run(Layer(c.layer), c.shard).is_none()) {
         return wrong(format!("it counted layer {} shard {}, which is not in the plan", odd.layer, odd.shard));
     }
+    check_stats(plan, &content.stats).or_else(wrong)?;
     if content.facts.windows(2).any(|pair| pair[0].name >= pair[1].name) {
         return wrong("it states a fact twice".into());
     }
@@ -75,6 +78,38 @@ pub fn check_content(plan: &Plan, task: TaskIndex, content: &Content) -> Result<
         return wrong(format!("its fact {:?} is not a finite number with a short name", odd.name));
     }
     Ok(())
+}
+
+fn check_stats(plan: &Plan, stats: &[StatsRecord]) -> Result<(), String> {
+    if let Some(pair) = stats.windows(2).find(|pair| (pair[0].layer, pair[0].shard) >= (pair[1].layer, pair[1].shard)) {
+        return Err(format!("layer {} shard {} has statistics twice", pair[1].layer, pair[1].shard));
+    }
+    for of_shard in stats {
+        let wrong = |what: &str| Err(format!("the statistics of layer {} shard {} {what}", of_shard.layer, of_shard.shard));
+        if plan.shard_run(Layer(of_shard.layer), of_shard.shard).is_none() {
+            return wrong("are of none in the plan");
+        }
+        if ![of_shard.value_sum, of_shard.gap_sum, of_shard.gap_most].iter().all(|sum| sum.is_finite()) {
+            return wrong("are not finite numbers");
+        }
+        if of_shard.gap_sum < 0.0 || of_shard.gap_most < 0.0 {
+            return wrong("have an action gap below 0");
+        }
+    }
+    Ok(())
+}
+
+fn stats_of_message(message: &v1::LayerStats) -> StatsRecord {
+    StatsRecord {
+        layer: message.layer,
+        shard: message.shard,
+        legal_moves: message.legal_moves,
+        single_best: message.single_best,
+        choices: message.choices,
+        value_sum: message.value_sum,
+        gap_sum: message.gap_sum,
+        gap_most: message.gap_most,
+    }
 }
 
 fn file_of_message(message: &v1::Artifact) -> Result<FileRecord, String> {

@@ -4,8 +4,8 @@ use crate::plan::Plan;
 use crate::record::{Commit, RECORD_FORMAT, StageRecord};
 use crate::scheduler::StitchJob;
 use std::collections::BTreeMap;
-use strata_games::{Counts, Layer, TaskId};
-use strata_storage::{FileKind, FileRecord, Manifest, ManifestLayer, ManifestShard};
+use strata_games::{Counts, Layer, LayerInfo, LayerStats, TaskId};
+use strata_storage::{FileKind, FileRecord, Manifest, ManifestLayer, ManifestShard, ManifestStats};
 
 /// Number of keys of every shard, as far as it is known, and who said so. All files of a shard must agree on it, and all shards of a
 /// layer must come to what theory says, where it says anything.
@@ -66,6 +66,7 @@ pub fn stitch(plan: &Plan, keys: &mut KeyCounts, job: &StitchJob) -> Result<Stag
 /// The manifest of a table whose tasks are all done.
 pub fn manifest(plan: &Plan, scalars: &[&str], dists: &[&str], commits: &[std::sync::Arc<Commit>]) -> Result<Manifest, String> {
     let mut counts: BTreeMap<(u32, u32), Counts> = BTreeMap::new();
+    let mut stats: BTreeMap<(u32, u32), LayerStats> = BTreeMap::new();
     let mut shards: BTreeMap<(u32, u32), &FileRecord> = BTreeMap::new();
     let mut facts: BTreeMap<String, f64> = BTreeMap::new();
     for commit in commits {
@@ -73,6 +74,11 @@ pub fn manifest(plan: &Plan, scalars: &[&str], dists: &[&str], commits: &[std::s
             let sum = counts.entry((counted.layer, counted.shard)).or_default();
             let added = add(*sum, counted.counts());
             *sum = added.ok_or_else(|| format!("the counts of layer {} do not fit into 64 bits", counted.layer))?;
+        }
+        for found in &commit.content.stats {
+            if stats.insert((found.layer, found.shard), found.stats()).is_some() {
+                return Err(format!("two tasks have statistics of layer {} shard {}", found.layer, found.shard));
+            }
         }
         for fact in &commit.content.facts {
             let known = *facts.entry(fact.name.clone()).or_insert(fact.value);
@@ -95,9 +101,25 @@ pub fn manifest(plan: &Plan, scalars: &[&str], dists: &[&str], commits: &[std::s
             covered.push(ManifestShard::new(file, run.start, run.end - run.start, blocks));
         }
         let Counts { states, afterstates, terminal } = total;
-        layers.push(ManifestLayer { layer, universe: info.universe, states, afterstates, terminal, shards: covered });
+        let stats = stats_of(info, &stats)?;
+        layers.push(ManifestLayer { layer, universe: info.universe, states, afterstates, terminal, stats, shards: covered });
     }
     Manifest::new(&plan.table, scalars, dists, layers, facts).map_err(|error| error.to_string())
+}
+
+/// The statistics of a layer: its shards together, in their order, so that the sums have one value. Of a layer either all shards have
+/// statistics or none; a build that was begun by a version without them must not end with sums over a part of the states.
+fn stats_of(info: &LayerInfo, all: &BTreeMap<(u32, u32), LayerStats>) -> Result<Option<ManifestStats>, String> {
+    let layer = info.layer.0;
+    let known: Vec<LayerStats> = all.range((layer, 0)..=(layer, u32::MAX)).map(|(_, &stats)| stats).collect();
+    let Some((&first, rest)) = known.split_first() else { return Ok(None) };
+    if known.len() != info.shards.len() {
+        return Err(format!("only {} of the {} shards of layer {layer} have statistics", known.len(), info.shards.len()));
+    }
+    let sum = rest.iter().try_fold(first, |sum, &next| sum.checked_add(next));
+    let sum = sum.ok_or_else(|| format!("the statistics of layer {layer} do not fit into 64 bits"))?;
+    let LayerStats { legal_moves, single_best, choices, value_sum, gap_sum, gap_most } = sum;
+    Ok(Some(ManifestStats { legal_moves, single_best, choices, value_sum, gap_sum, gap_most }))
 }
 
 fn add(a: Counts, b: Counts) -> Option<Counts> {

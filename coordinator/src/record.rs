@@ -15,7 +15,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use strata_games::{ArtifactId, ArtifactKind, Counts, Layer, TaskId};
+use strata_games::{ArtifactId, ArtifactKind, Counts, Layer, LayerStats, TaskId};
 use strata_storage::{Digest, FileKind, FileRecord};
 
 /// Number of the form of these records. A store written in another form is refused.
@@ -87,6 +87,42 @@ impl CountRecord {
     }
 }
 
+/// What was found about the states of one shard of one layer.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct StatsRecord {
+    /// The layer.
+    pub layer: u32,
+    /// The shard.
+    pub shard: u32,
+    /// Pairs of a state and a legal move.
+    pub legal_moves: u64,
+    /// States with one best move.
+    pub single_best: u64,
+    /// States with at least two legal moves.
+    pub choices: u64,
+    /// Sum of the values of the states, finite.
+    pub value_sum: f64,
+    /// Sum of the action gaps, finite and not negative.
+    pub gap_sum: f64,
+    /// The largest action gap, finite and not negative.
+    pub gap_most: f64,
+}
+
+impl StatsRecord {
+    /// The statistics alone.
+    pub fn stats(&self) -> LayerStats {
+        LayerStats {
+            legal_moves: self.legal_moves,
+            single_best: self.single_best,
+            choices: self.choices,
+            value_sum: self.value_sum,
+            gap_sum: self.gap_sum,
+            gap_most: self.gap_most,
+        }
+    }
+}
+
 /// A number about the whole table.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -105,6 +141,9 @@ pub struct Content {
     pub outputs: Vec<FileRecord>,
     /// What it counted, by layer and shard.
     pub counts: Vec<CountRecord>,
+    /// What it found about states, by layer and shard. Left out where there is nothing, as in games without states to choose in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stats: Vec<StatsRecord>,
     /// What it found, by name.
     pub facts: Vec<FactRecord>,
 }
@@ -264,6 +303,16 @@ mod tests {
             content: Content {
                 outputs: Vec::new(),
                 counts: vec![CountRecord { layer: 8, shard: 0, states: u64::MAX, afterstates: 1 << 53, terminal: 0 }],
+                stats: vec![StatsRecord {
+                    layer: 8,
+                    shard: 0,
+                    legal_moves: u64::MAX,
+                    single_best: 3,
+                    choices: 5,
+                    value_sum: -17.25,
+                    gap_sum: 0.1 + 0.2,
+                    gap_most: 5e-324,
+                }],
                 facts: vec![FactRecord { name: "value".into(), value: 67.594_840_734_567_9 }],
             },
             inputs: Vec::new(),
@@ -279,6 +328,16 @@ mod tests {
         let bytes = seal(&record());
         assert_eq!(open::<Commit>(&bytes), Ok(record()));
         assert_eq!(bytes.iter().filter(|&&b| b == b'\n').count(), 1, "one line");
+    }
+
+    /// A build that was begun before there were statistics goes on, and games without them have the records that they always had.
+    #[test]
+    fn a_record_without_statistics_does_not_mention_them() {
+        let mut commit = record();
+        commit.content.stats.clear();
+        let bytes = seal(&commit);
+        assert!(!String::from_utf8_lossy(&bytes).contains("stats"));
+        assert_eq!(open::<Commit>(&bytes), Ok(commit));
     }
 
     #[test]

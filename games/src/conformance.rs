@@ -3,6 +3,8 @@
 //! A game proves that it keeps the laws with one line a table in `games/tests/conformance.rs`. Each law says which key or task
 //! breaks it.
 
+mod statistics;
+
 use crate::memory::{MemoryTable, run_all};
 use crate::space::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +25,7 @@ pub fn check(space: &dyn StateSpace) -> Result<(), Violation> {
         expansion_says_the_same(space, key)?;
         value_follows_the_recursion(space, &table, key, slot)?;
     }
+    statistics::statistics_are_those_of_the_rules(space, &table)?;
     starts_are_a_distribution(space, &table)
 }
 

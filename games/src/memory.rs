@@ -41,6 +41,7 @@ enum Artifact {
 struct Written {
     artifacts: BTreeMap<ArtifactId, Artifact>,
     counts: BTreeMap<(Layer, u32), Counts>,
+    stats: BTreeMap<(Layer, u32), LayerStats>,
     facts: BTreeMap<String, f64>,
 }
 
@@ -56,6 +57,7 @@ pub struct MemoryIo<'a> {
     /// From stages that are done.
     kept: BTreeMap<ArtifactId, Artifact>,
     counts: BTreeMap<(Layer, u32), Counts>,
+    stats: BTreeMap<(Layer, u32), LayerStats>,
     facts: BTreeMap<String, f64>,
     /// From the tasks of the stage that is running: no task reads what another of its stage wrote.
     stage: BTreeMap<ArtifactId, Artifact>,
@@ -81,6 +83,7 @@ impl<'a> MemoryIo<'a> {
             last_use,
             kept: BTreeMap::new(),
             counts: BTreeMap::new(),
+            stats: BTreeMap::new(),
             facts: BTreeMap::new(),
             stage: BTreeMap::new(),
             written: Mutex::default(),
@@ -128,6 +131,11 @@ impl<'a> MemoryIo<'a> {
                 return broken(format!("task {task} counts layer {} shard {} a second time", slot.0, slot.1));
             }
         }
+        for (slot, stats) in written.stats {
+            if self.stats.insert(slot, stats).is_some() {
+                return broken(format!("task {task} has statistics of layer {} shard {} a second time", slot.0, slot.1));
+            }
+        }
         self.facts.extend(written.facts);
         self.stage.extend(written.artifacts);
         self.next = TaskId { stage: task.stage, part: task.part + 1 };
@@ -140,12 +148,13 @@ impl<'a> MemoryIo<'a> {
         Ok(Some(task))
     }
 
-    /// The table, when every task is done and every shard of every layer was written and counted.
+    /// The table, when every task is done and every shard of every layer was written and counted, and of each layer either all
+    /// shards have statistics or none.
     pub fn finish(self) -> Result<MemoryTable, TaskError> {
         if let Some(task) = self.next_task() {
             return broken(format!("task {task} has not run yet"));
         }
-        let Self { space, mut kept, counts, facts, .. } = self;
+        let Self { space, mut kept, counts, stats, facts, .. } = self;
         let mut layers = BTreeMap::new();
         for info in space.layers() {
             let mut shards = Vec::new();
@@ -159,9 +168,13 @@ impl<'a> MemoryIo<'a> {
                     return broken(format!("no task counted layer {} shard {shard}", info.layer));
                 }
             }
+            let with_stats = stats.range((info.layer, 0)..=(info.layer, u32::MAX)).count();
+            if with_stats != 0 && with_stats != shards.len() {
+                return broken(format!("layer {}: {with_stats} of {} shards have statistics", info.layer, shards.len()));
+            }
             layers.insert(info.layer, shards);
         }
-        Ok(MemoryTable { layers, counts, facts })
+        Ok(MemoryTable { layers, counts, stats, facts })
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -265,6 +278,14 @@ impl TaskIo for MemoryIo<'_> {
         }
     }
 
+    fn put_stats(&self, layer: Layer, shard: u32, stats: LayerStats) -> Result<(), TaskError> {
+        self.run_of(layer, shard)?;
+        match self.written().stats.insert((layer, shard), stats) {
+            None => Ok(()),
+            Some(_) => broken(format!("task {} has statistics of layer {layer} shard {shard} twice", self.next)),
+        }
+    }
+
     fn put_fact(&self, name: &str, value: f64) {
         self.written().facts.insert(name.to_owned(), value);
     }
@@ -294,6 +315,7 @@ pub struct MemoryShard {
 pub struct MemoryTable {
     layers: BTreeMap<Layer, Vec<MemoryShard>>,
     counts: BTreeMap<(Layer, u32), Counts>,
+    stats: BTreeMap<(Layer, u32), LayerStats>,
     facts: BTreeMap<String, f64>,
 }
 
@@ -311,6 +333,12 @@ impl MemoryTable {
     /// What was counted in the whole table.
     pub fn totals(&self) -> Counts {
         self.sum(self.counts.values())
+    }
+
+    /// What the backward pass found about the states of a layer, its shards together in their order; `None` when it said nothing.
+    pub fn stats(&self, layer: Layer) -> Option<LayerStats> {
+        let shards = self.stats.range((layer, 0)..=(layer, u32::MAX)).map(|(_, &stats)| stats);
+        shards.reduce(|sum, stats| sum.checked_add(stats).expect("what fits in memory is counted in 64 bits"))
     }
 
     /// The facts that the kernels recorded, such as `value`.

@@ -148,6 +148,42 @@ pub struct Counts {
     pub terminal: u64,
 }
 
+/// What the backward pass found about the states of a shard of a layer: how much there is to choose, and how much the choice matters.
+///
+/// The *action gap* of a state with two or more legal moves is the value of its best move minus that of the second best: what the
+/// smallest mistake costs. It is 0 when two moves are equally good, and a state with one legal move has none. Legal moves are those that
+/// [`StateSpace::choices`] names: where play stops, because the tile is there that was asked for, nothing is left to choose.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct LayerStats {
+    /// Number of pairs of a state and a legal move in it.
+    pub legal_moves: u64,
+    /// States whose best move is strictly better than every other legal one. One legal move counts.
+    pub single_best: u64,
+    /// States with at least two legal moves: those that have an action gap.
+    pub choices: u64,
+    /// Sum of the values of all states, terminal ones included.
+    pub value_sum: f64,
+    /// Sum of the action gaps.
+    pub gap_sum: f64,
+    /// The largest action gap; 0 when there is none.
+    pub gap_most: f64,
+}
+
+impl LayerStats {
+    /// Two parts of a layer together; `None` when a count does not fit into 64 bits. Floating-point sums depend on their order: add
+    /// parts in the order of their ranks.
+    pub fn checked_add(self, next: Self) -> Option<Self> {
+        Some(Self {
+            legal_moves: self.legal_moves.checked_add(next.legal_moves)?,
+            single_best: self.single_best.checked_add(next.single_best)?,
+            choices: self.choices.checked_add(next.choices)?,
+            value_sum: self.value_sum + next.value_sum,
+            gap_sum: self.gap_sum + next.gap_sum,
+            gap_most: self.gap_most.max(next.gap_most),
+        })
+    }
+}
+
 /// Why a kernel stopped before its task was finished.
 #[derive(thiserror::Error, Debug)]
 pub enum TaskError {
@@ -173,6 +209,9 @@ pub trait TaskIo: Sync {
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: &Columns) -> Result<(), TaskError>;
     /// Records what was counted. Called by one pass of the game, once for every shard of every layer.
     fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError>;
+    /// Records what the backward pass found about the states of a shard of a layer; called at most once for each; a game without
+    /// states to choose in never calls it. Of one layer either all shards have statistics or none.
+    fn put_stats(&self, layer: Layer, shard: u32, stats: LayerStats) -> Result<(), TaskError>;
     /// Records a number about the whole table, such as `value`.
     fn put_fact(&self, name: &str, value: f64);
     /// Reports progress: so many more positions, now in this layer. Fails with [`TaskError::Stopped`] when the task should stop;
@@ -310,7 +349,8 @@ pub enum Standing {
 /// * the chances of a key's outcomes are positive and sum to one;
 /// * `parse` of `format` is the identity;
 /// * every input of a task is an output of exactly one task, of a stage that is named in `after`, directly or not;
-/// * the kernels give the values that the recursion at the head of this module gives.
+/// * the kernels give the values that the recursion at the head of this module gives;
+/// * the statistics that they record, if any, are those of the states that the keys of the table lead to.
 pub trait StateSpace: Send + Sync {
     /// The name of the table.
     fn name(&self) -> &TableName;

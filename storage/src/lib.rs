@@ -36,7 +36,7 @@ pub use error::{Corruption, Section, ShardError, StoreError};
 pub use index::*;
 pub use json::canonical_json;
 pub use lock::DirLock;
-pub use manifest::{FORMAT, Manifest, ManifestError, ManifestLayer, ManifestShard, publish};
+pub use manifest::{FORMAT, Manifest, ManifestError, ManifestLayer, ManifestShard, ManifestStats, publish};
 pub use record::{FileKind, FileRecord, artifact_path};
 pub use shard::{Bounded, ShardFile, ShardHeader};
 pub use table::{Table, TableError};

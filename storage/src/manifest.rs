@@ -110,6 +110,25 @@ impl ManifestShard {
     }
 }
 
+/// What the backward pass found about the states of a layer. The action gap of a state with two or more legal moves is the value of its
+/// best move minus that of the second best.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestStats {
+    /// Pairs of a state and a legal move in it.
+    pub legal_moves: u64,
+    /// States whose best move is strictly better than every other legal one; one legal move counts.
+    pub single_best: u64,
+    /// States with at least two legal moves.
+    pub choices: u64,
+    /// Sum of the values of all states, terminal ones included.
+    pub value_sum: f64,
+    /// Sum of the action gaps.
+    pub gap_sum: f64,
+    /// The largest action gap; 0 when there is none.
+    pub gap_most: f64,
+}
+
 /// One layer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,6 +143,10 @@ pub struct ManifestLayer {
     pub afterstates: u64,
     /// States without a legal move.
     pub terminal: u64,
+    /// What was found about its states. Absent from games without states to choose in, and from tables built by versions that kept
+    /// no statistics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stats: Option<ManifestStats>,
     /// Its shards: they cover the ranks without gaps, in order.
     pub shards: Vec<ManifestShard>,
 }
@@ -364,8 +387,21 @@ impl Manifest {
         if layer.terminal > layer.states {
             return Err("more terminal states than states".into());
         }
-        Ok(())
+        layer.stats.as_ref().map_or(Ok(()), |stats| check_stats(stats, layer.states))
     }
+}
+
+fn check_stats(stats: &ManifestStats, states: u64) -> Result<(), String> {
+    if stats.single_best > states || stats.choices > states {
+        return Err("statistics of more states than it has".into());
+    }
+    if ![stats.value_sum, stats.gap_sum, stats.gap_most].iter().all(|number| number.is_finite()) {
+        return Err("statistics that are not finite numbers".into());
+    }
+    if stats.gap_sum < 0.0 || stats.gap_most < 0.0 {
+        return Err("an action gap below 0".into());
+    }
+    Ok(())
 }
 
 /// Publishes a table whose shards are all there: `B3SUMS` and `SHA256SUMS`, and then, last of all, `table.json`. From then on the table

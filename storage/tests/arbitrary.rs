@@ -173,7 +173,7 @@ fn a_manifest_that_contradicts_itself_is_refused_even_with_a_right_root() {
     };
     forge(&|_| ()).unwrap();
     type Change<'a> = (&'a str, &'a dyn Fn(&mut Manifest));
-    let changes: [Change<'_>; 14] = [
+    let changes: [Change<'_>; 18] = [
         ("sums", &|m| m.keys += 1),
         ("sums", &|m| m.states -= 1),
         ("64 bits", &|m| m.layers[0].states = u64::MAX),
@@ -188,9 +188,52 @@ fn a_manifest_that_contradicts_itself_is_refused_even_with_a_right_root() {
         ("more keys", &|m| m.layers[0].shards[0].keys = 1000),
         ("longer than the file", &|m| m.layers[0].shards[0].value_bytes = u64::MAX),
         ("terminal", &|m| m.layers[0].terminal = 11),
+        ("statistics of more states", &|m| m.layers[0].stats.as_mut().unwrap().single_best = 11),
+        ("statistics of more states", &|m| m.layers[0].stats.as_mut().unwrap().choices = 11),
+        ("gap below 0", &|m| m.layers[0].stats.as_mut().unwrap().gap_sum = -3.0),
+        ("gap below 0", &|m| m.layers[0].stats.as_mut().unwrap().gap_most = -1e-300),
     ];
     for (what, change) in changes {
         let error = forge(change).unwrap_err();
         assert!(matches!(error, ManifestError::Inconsistent(_)) && error.to_string().contains(what), "{what}: {error}");
     }
+}
+
+#[test]
+fn statistics_of_a_layer_read_back_to_the_last_bit() {
+    let numbers = [0.1 + 0.2, 5e-324, f64::MAX, 1e21, 1e20 + 1e5, 9_007_199_254_740_993.0, 1152921504606846976.0, 17.0, 0.0];
+    let with = |stats: Option<ManifestStats>| {
+        let layer = ManifestLayer { layer: 4, universe: 0, states: 10, afterstates: 7, terminal: 1, stats, shards: Vec::new() };
+        Manifest::new("synthetic-1", &["value"], &[], vec![layer], Default::default())
+    };
+    for number in numbers {
+        let stats = ManifestStats { legal_moves: u64::MAX, value_sum: -number, gap_sum: number, gap_most: number, ..STATS };
+        let manifest = with(Some(stats)).unwrap();
+        let read = Manifest::parse(&manifest.to_bytes()).unwrap();
+        assert_eq!((read.layers[0].stats, read.root), (Some(stats), manifest.root), "{number}");
+    }
+    for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        for stats in [
+            ManifestStats { value_sum: number, ..STATS },
+            ManifestStats { gap_sum: number, ..STATS },
+            ManifestStats { gap_most: number, ..STATS },
+        ] {
+            let error = with(Some(stats)).unwrap_err().to_string();
+            assert!(error.contains("layer 4: statistics that are not finite numbers"), "{error}");
+        }
+    }
+}
+
+/// The text of a manifest without statistics, and its root, as they were before there were any.
+#[test]
+fn a_layer_without_statistics_does_not_mention_them() {
+    let layer = ManifestLayer { layer: 4, universe: 0, states: 10, afterstates: 7, terminal: 1, stats: None, shards: Vec::new() };
+    let manifest = Manifest::new("synthetic-1", &["value"], &[], vec![layer], Default::default()).unwrap();
+    let text = String::from_utf8(manifest.to_bytes()).unwrap();
+    let layers = r#""layers":[{"afterstates":7,"layer":4,"shards":[],"states":10,"terminal":1,"universe":0}]"#;
+    assert!(text.contains(layers), "{text}");
+    let null =
+        text.replacen("\"states\":10,\"terminal\":1,\"universe\"", "\"states\":10,\"stats\":null,\"terminal\":1,\"universe\"", 1);
+    assert_ne!(null, text);
+    assert!(matches!(Manifest::parse(null.as_bytes()), Err(ManifestError::NotCanonical { .. })));
 }

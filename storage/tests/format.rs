@@ -250,6 +250,9 @@ fn the_manifest_and_the_sums_are_as_the_page_says() {
     assert!(text.contains(&member) && text.ends_with("}\n"));
     let rest = text.trim_end().replacen(&member, "", 1);
     assert_eq!(value["root"], blake3::hash(rest.as_bytes()).to_hex().as_str());
+    // Layer 4 has statistics, layer 6 none.
+    let stats = r#""stats":{"choices":7,"gap_most":1.0625,"gap_sum":3,"legal_moves":21,"single_best":6,"value_sum":1234.5}"#;
+    assert!(text.contains(stats) && value["layers"][0]["stats"].is_object() && value["layers"][1].get("stats").is_none());
     for shard in value["layers"].as_array().unwrap().iter().flat_map(|layer| layer["shards"].as_array().unwrap()) {
         let bytes = fs::read(root.join(shard["path"].as_str().unwrap())).unwrap();
         assert_eq!(shard["blake3"], blake3::hash(&bytes).to_hex().as_str());

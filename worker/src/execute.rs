@@ -17,6 +17,7 @@ use strata_storage::{FileRecord, TableDir};
 pub(crate) struct Output {
     pub(crate) files: Vec<FileRecord>,
     pub(crate) counts: Vec<v1::LayerCounts>,
+    pub(crate) stats: Vec<v1::LayerStats>,
     pub(crate) facts: Vec<v1::Fact>,
 }
 
@@ -166,9 +167,9 @@ pub(crate) fn run_task(
 
 /// What the task wrote, in the order of layer, shard and kind; it must be what the plan says.
 fn outputs_of(io: FileIo<'_>, plan: &TaskPlan) -> Result<Output, IoFault> {
-    let (mut files, counts, facts) = io.into_results();
-    files.sort_by_key(|file| (file.layer, file.shard, file.kind));
-    let mut written: Vec<_> = files.iter().map(convert::artifact_id).collect();
+    let mut output = io.into_results();
+    output.files.sort_by_key(|file| (file.layer, file.shard, file.kind));
+    let mut written: Vec<_> = output.files.iter().map(convert::artifact_id).collect();
     let mut planned = plan.outputs.clone();
     written.sort_unstable();
     planned.sort_unstable();
@@ -178,7 +179,7 @@ fn outputs_of(io: FileIo<'_>, plan: &TaskPlan) -> Result<Output, IoFault> {
     if written != planned {
         return Err(IoFault::Plan("it wrote a file twice".into()));
     }
-    Ok(Output { files, counts, facts })
+    Ok(output)
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@
 use crate::control::Control;
 use crate::convert::{artifact_id, file_kind};
 use crate::error::IoFault;
+use crate::execute::Output;
 use crate::verified;
 use crate::writer::{WRITERS, Write, Writer};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, Columns, Counts, Dists, Keys, Layer, LayerInfo, StateSpace, TaskError, TaskIo,
+    ArtifactId, ArtifactKind, Bitmap, Columns, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, StateSpace, TaskError, TaskIo,
 };
 use strata_proto::v1;
 use strata_storage::{
@@ -35,6 +36,7 @@ pub(crate) struct FileIo<'a> {
     control: &'a Control,
     writer: Writer<'a>,
     counts: Mutex<BTreeMap<(Layer, u32), Counts>>,
+    stats: Mutex<BTreeMap<(Layer, u32), LayerStats>>,
     facts: Mutex<BTreeMap<String, f64>>,
 }
 
@@ -156,6 +158,7 @@ impl<'a> FileIo<'a> {
             control,
             writer: Writer::new((memory_bytes / 8).clamp(LEAST_WAITING, MOST_WAITING)),
             counts: Mutex::default(),
+            stats: Mutex::default(),
             facts: Mutex::default(),
         }
     }
@@ -177,8 +180,8 @@ impl<'a> FileIo<'a> {
         self.writer.first_fault()
     }
 
-    /// Everything the task made: files, counts, facts.
-    pub(crate) fn into_results(self) -> (Vec<FileRecord>, Vec<v1::LayerCounts>, Vec<v1::Fact>) {
+    /// Everything the task made. The files are in the order in which they were written.
+    pub(crate) fn into_results(self) -> Output {
         let counts = self.counts.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter();
         let counts = counts
             .map(|((layer, shard), counts)| v1::LayerCounts {
@@ -189,9 +192,22 @@ impl<'a> FileIo<'a> {
                 terminal: counts.terminal,
             })
             .collect();
+        let stats = self.stats.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter();
+        let stats = stats
+            .map(|((layer, shard), stats)| v1::LayerStats {
+                layer: layer.0,
+                shard,
+                legal_moves: stats.legal_moves,
+                single_best: stats.single_best,
+                choices: stats.choices,
+                value_sum: stats.value_sum,
+                gap_sum: stats.gap_sum,
+                gap_most: stats.gap_most,
+            })
+            .collect();
         let facts = self.facts.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter();
         let facts = facts.map(|(name, value)| v1::Fact { name, value }).collect();
-        (self.writer.into_records(), counts, facts)
+        Output { files: self.writer.into_records(), counts, stats, facts }
     }
 
     fn fail<T>(&self, fault: IoFault) -> Result<T, TaskError> {
@@ -295,6 +311,15 @@ impl TaskIo for FileIo<'_> {
         if all.insert((layer, shard), counts).is_some() {
             drop(all);
             return self.fail(IoFault::Plan(format!("it counts layer {layer} shard {shard} twice")));
+        }
+        Ok(())
+    }
+
+    fn put_stats(&self, layer: Layer, shard: u32, stats: LayerStats) -> Result<(), TaskError> {
+        let mut all = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.insert((layer, shard), stats).is_some() {
+            drop(all);
+            return self.fail(IoFault::Plan(format!("it has statistics of layer {layer} shard {shard} twice")));
         }
         Ok(())
     }

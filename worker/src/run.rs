@@ -288,6 +288,7 @@ impl Worker {
             token: ticket.token,
             outputs: output.files.iter().map(convert::to_message).collect(),
             counts: output.counts,
+            stats: output.stats,
             facts: output.facts,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         };

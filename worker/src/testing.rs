@@ -124,6 +124,7 @@ impl Built {
                 states: 0,
                 afterstates: 0,
                 terminal: 0,
+                stats: None,
                 shards: Vec::new(),
             };
             for (shard, (run, &blocks)) in (0..).zip(info.shards.iter().zip(&info.blocks)) {

@@ -219,5 +219,9 @@ fn difference(a: &Content, b: &Content) -> String {
     if let Some((file, _)) = a.outputs.iter().zip(&b.outputs).find(|(a, b)| a != b) {
         return named(artifact_of(file));
     }
-    if a.counts != b.counts { "what was counted".into() } else { "a fact".into() }
+    match () {
+        () if a.counts != b.counts => "what was counted".into(),
+        () if a.stats != b.stats => "the statistics of the states".into(),
+        () => "a fact".into(),
+    }
 }

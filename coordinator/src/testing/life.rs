@@ -166,6 +166,16 @@ impl FakeWorker {
             afterstates: c.afterstates,
             terminal: c.terminal,
         };
+        let stats = |s: &crate::record::StatsRecord| LayerStats {
+            layer: s.layer,
+            shard: s.shard,
+            legal_moves: s.legal_moves,
+            single_best: s.single_best,
+            choices: s.choices,
+            value_sum: s.value_sum,
+            gap_sum: s.gap_sum,
+            gap_most: s.gap_most,
+        };
         CompleteRequest {
             worker_id: self.id,
             table: task.table.clone(),
@@ -174,6 +184,7 @@ impl FakeWorker {
             token: task.token,
             outputs: content.outputs.iter().map(message_of_file).collect(),
             counts: content.counts.iter().map(count).collect(),
+            stats: content.stats.iter().map(stats).collect(),
             facts: content.facts.into_iter().map(|f| Fact { name: f.name, value: f.value }).collect(),
             elapsed_ms: 1,
         }

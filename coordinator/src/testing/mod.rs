@@ -8,7 +8,7 @@ mod windows;
 pub use space::FakeSpace;
 
 use crate::plan::{Plan, TaskIndex};
-use crate::record::{Content, CountRecord, FactRecord, file_kind};
+use crate::record::{Content, CountRecord, FactRecord, StatsRecord, file_kind};
 use strata_games::{ArtifactId, ArtifactKind, Pass};
 use strata_storage::{Digest, FileRecord, artifact_path};
 
@@ -53,10 +53,22 @@ pub fn content_of(plan: &Plan, task: TaskIndex) -> Content {
         afterstates: KEYS,
         terminal: 1,
     };
+    let stats = |output: &ArtifactId| StatsRecord {
+        layer: output.layer.0,
+        shard: output.shard,
+        legal_moves: 5,
+        single_best: 2,
+        choices: 1 + u64::from(output.shard),
+        value_sum: f64::from(output.layer.0) - 0.5,
+        gap_sum: 0.75,
+        gap_most: 0.5 / f64::from(1 + output.shard),
+    };
     let last = planned.id.stage as usize + 1 == plan.stages.len() && planned.id.part == 0;
     Content {
         outputs: outputs.iter().map(|&output| file_of(output, &bytes_of(&plan.table, output))).collect(),
         counts: if stage.pass == Pass::Forward { outputs.iter().map(count).collect() } else { Vec::new() },
+        // The backward pass writes working values too, of the same shards.
+        stats: outputs.iter().filter(|output| output.kind == ArtifactKind::Shard).map(stats).collect(),
         facts: if last { vec![FactRecord { name: "value".into(), value: 42.5 }] } else { Vec::new() },
     }
 }

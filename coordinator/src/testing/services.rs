@@ -169,6 +169,81 @@ async fn results_that_cannot_be_are_refused_and_counted() {
     life.finish().await;
 }
 
+/// A worker that has run the forward stages of the table, and the first task of the backward pass, of layers 8 and 10.
+async fn in_the_backward_pass(root: &Path) -> (Life, FakeWorker, Task) {
+    let (life, mut anna) = started(root).await;
+    loop {
+        let task = anna.lease(5000).await.unwrap();
+        anna.write(&task);
+        if !anna.result(&task).stats.is_empty() {
+            return (life, anna, task);
+        }
+        anna.complete(anna.result(&task)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn statistics_that_cannot_be_are_refused() {
+    type Spoil = fn(&mut LayerStats);
+    let wrongs: [(&str, Spoil); 7] = [
+        ("are of none in the plan", |s| s.layer = 77),
+        ("are of none in the plan", |s| s.shard = 2),
+        ("are not finite", |s| s.value_sum = f64::NAN),
+        ("are not finite", |s| s.gap_sum = f64::INFINITY),
+        ("are not finite", |s| s.gap_most = f64::NAN),
+        ("gap below 0", |s| s.gap_most = -0.25),
+        ("gap below 0", |s| s.gap_sum = -0.25),
+    ];
+    let temp = tempfile::tempdir().unwrap();
+    let (life, mut anna, task) = in_the_backward_pass(temp.path()).await;
+    let mut results = wrongs.map(|(part, spoil)| {
+        let mut result = anna.result(&task);
+        spoil(&mut result.stats[0]);
+        (part, result)
+    });
+    let twice = ("has statistics twice", {
+        let mut result = anna.result(&task);
+        result.stats.push(result.stats[1]);
+        result
+    });
+    let mut token = task.token;
+    for (part, result) in results.iter_mut().chain([&mut { twice }]) {
+        result.token = token;
+        let status = anna.complete(result.clone()).await.unwrap_err();
+        assert!(status.code() == Code::InvalidArgument && status.message().contains(*part), "{status}");
+        life.jobs().resume(job()).await.unwrap();
+        token = anna.lease(5000).await.unwrap().token;
+    }
+    assert!(!temp.path().join("table.json").exists());
+}
+
+#[tokio::test]
+async fn other_statistics_for_the_same_task_stop_the_job() {
+    let temp = tempfile::tempdir().unwrap();
+    let (life, mut anna, task) = in_the_backward_pass(temp.path()).await;
+    assert_eq!(anna.complete(anna.result(&task)).await.unwrap(), Verdict::Accepted);
+    let mut other = anna.result(&task);
+    other.stats[0].gap_sum += 1e-15;
+    assert_eq!(anna.complete(other).await.unwrap(), Verdict::Conflict);
+    let status = life.wait_for(JobState::Failed).await;
+    assert!(status.message.contains("the statistics of the states"), "{}", status.message);
+}
+
+#[tokio::test]
+async fn a_layer_of_which_one_shard_has_no_statistics_is_not_published() {
+    let temp = tempfile::tempdir().unwrap();
+    let (life, mut anna, task) = in_the_backward_pass(temp.path()).await;
+    let mut result = anna.result(&task);
+    result.stats.clear();
+    assert_eq!(anna.complete(result).await.unwrap(), Verdict::Accepted);
+    while let Some(task) = anna.lease(500).await {
+        anna.run(&task).await.unwrap();
+    }
+    let status = life.wait_for(JobState::Failed).await;
+    assert!(status.message.contains("only 1 of the 2 shards of layer 8 have statistics"), "{}", status.message);
+    assert!(!temp.path().join("table.json").exists());
+}
+
 #[tokio::test]
 async fn files_of_one_shard_must_agree_on_its_keys() {
     let temp = tempfile::tempdir().unwrap();

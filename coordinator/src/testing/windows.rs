@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use strata_games::{ArtifactId, ArtifactKind, Layer, TaskId};
 use strata_proto::v1::JobState;
-use strata_storage::Manifest;
+use strata_storage::{Manifest, ManifestStats};
 use tokio::sync::OnceCell;
 
 fn id(stage: u32, part: u32) -> TaskId {
@@ -111,6 +111,12 @@ async fn a_build_that_is_left_alone_ends_with_exactly_its_table() {
     assert_eq!(manifest.facts["value"], 42.5);
     // Four layers (4, 6, 8, 10) of two shards; each counts its layer as states, three keys, one terminal state.
     assert_eq!((manifest.states, manifest.afterstates, manifest.terminal, manifest.keys), (56, 24, 8, 24));
+    let first = ManifestStats { legal_moves: 10, single_best: 4, choices: 3, value_sum: 7.0, gap_sum: 1.5, gap_most: 0.5 };
+    for layer in &manifest.layers {
+        // Each shard of a layer adds its number less a half to the sum of values.
+        let value_sum = 2.0 * (f64::from(layer.layer) - 0.5);
+        assert_eq!(layer.stats, Some(ManifestStats { value_sum, ..first }), "layer {}", layer.layer);
+    }
 }
 
 #[tokio::test]

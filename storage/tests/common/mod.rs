@@ -11,6 +11,10 @@ pub const NAME: &str = "synthetic-1";
 pub const SCALARS: [&str; 2] = ["value", "variance"];
 pub const DISTS: [&str; 1] = ["rolls"];
 
+/// The statistics of layer 4; layer 6 has none.
+pub const STATS: ManifestStats =
+    ManifestStats { legal_moves: 21, single_best: 6, choices: 7, value_sum: 1234.5, gap_sum: 3.0, gap_most: 1.0625 };
+
 /// Numbers in 0..1 that look random but are always the same (splitmix64).
 pub fn noise(seed: u64) -> f64 {
     let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -82,6 +86,7 @@ pub fn publish_table(root: &Path, contents: &[Content]) -> Manifest {
             states: 10,
             afterstates: 7,
             terminal: 1,
+            stats: (content.layer == 4).then_some(STATS),
             shards: Vec::new(),
         });
         layer.universe += content.universe;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, Columns, Counts, Keys, Layer, Pass, StateSpace, TaskError, TaskId, TaskIo, TaskPlan,
+    ArtifactId, ArtifactKind, Bitmap, Columns, Counts, Keys, Layer, LayerStats, Pass, StateSpace, TaskError, TaskId, TaskIo,
+    TaskPlan,
 };
 
 /// Most bytes kept in memory; a run that needs more stops as if its time were over.
@@ -202,6 +203,10 @@ impl TaskIo for Scratch<'_> {
     }
 
     fn put_counts(&self, _: Layer, _: u32, _: Counts) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn put_stats(&self, _: Layer, _: u32, _: LayerStats) -> Result<(), TaskError> {
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Hooked, build, pool, space};
-use strata_games::Layer;
+use strata_games::{Layer, LayerStats};
 
 fn run(space: &dyn StateSpace, root: &std::path::Path, id: TaskId, inputs: Vec<FileRecord>) -> Ended {
     run_task(space, id, &TableDir::open(root).unwrap(), inputs, &Control::default(), &pool(2), 1 << 30)
@@ -94,4 +94,30 @@ fn a_task_that_is_told_to_stop_stops() {
     let ended =
         run_task(&*space("2048-2x3"), FIRST, &TableDir::open(dir.path()).unwrap(), Vec::new(), &control, &pool(1), 1 << 30);
     assert!(matches!(ended, Ended::Stopped), "{ended:?}");
+}
+
+#[test]
+fn statistics_are_handed_in_as_the_kernel_found_them_and_once() {
+    let stats = LayerStats { legal_moves: 9, single_best: 2, choices: 3, value_sum: 66.5, gap_sum: 0.75, gap_most: 0.5 };
+    // Bearoff has none of its own.
+    let dir = tempfile::tempdir().unwrap();
+    let space = Hooked::new("bearoff-2x2", move |_, io| io.put_stats(Layer(1), 0, stats));
+    let Ended::Finished(output) = run(&space, dir.path(), FIRST, Vec::new()) else { panic!() };
+    let expected = v1::LayerStats {
+        layer: 1,
+        shard: 0,
+        legal_moves: 9,
+        single_best: 2,
+        choices: 3,
+        value_sum: 66.5,
+        gap_sum: 0.75,
+        gap_most: 0.5,
+    };
+    assert_eq!(output.stats, [expected]);
+    let twice = Hooked::new("bearoff-2x2", move |_, io| {
+        io.put_stats(Layer(1), 0, stats)?;
+        io.put_stats(Layer(1), 0, stats)
+    });
+    let (reason, message) = failure(run(&twice, dir.path(), FIRST, Vec::new()));
+    assert!(reason == Reason::Error && message.contains("statistics of layer 1 shard 0 twice"), "{message}");
 }
