@@ -1,7 +1,7 @@
 //! The command line as a whole. The arguments of a verb stand at the head of its file.
 
 use crate::failure::Failure;
-use crate::{build, completions, info, predict, probe, verify};
+use crate::{build, completions, info, predict, probe, stats, verify};
 use clap::{Parser, Subcommand};
 use strata_games::{StateSpace, TableName};
 
@@ -13,6 +13,7 @@ Examples:
   strata build 2048-3x3 --out tables/2048-3x3         build a table, or go on with one
   strata probe tables/2048-3x3 '2 4 0/0 8 0/0 0 2'    every move of a position with its value
   strata probe tables/bearoff-6x15 0,0,0,0,0,15       mean, distribution of rolls
+  strata stats tables/2048-3x3 --charts figures       what each age is like to play in
   strata verify tables/2048-3x3 --level bellman       recompute every value
   strata predict 2048-4x3+horizon=200                 what a build will need
 
@@ -35,6 +36,8 @@ pub enum Verb {
     Build(build::Args),
     /// Show what a table holds
     Info(info::Args),
+    /// Show what each layer is like to play in
+    Stats(stats::Args),
     /// Look a position up
     Probe(probe::Args),
     /// Check a table

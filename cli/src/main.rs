@@ -5,6 +5,7 @@
 
 mod args;
 mod build;
+mod charts;
 mod completions;
 mod failure;
 mod forecast;
@@ -16,6 +17,7 @@ mod probe;
 mod progress;
 mod resources;
 mod signals;
+mod stats;
 mod table;
 mod units;
 mod verify;
@@ -41,6 +43,7 @@ fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Build(args) => build::run(&args),
         Verb::Info(args) => info::run(&args),
+        Verb::Stats(args) => stats::run(&args),
         Verb::Probe(args) => probe::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Predict(args) => predict::run(&args),

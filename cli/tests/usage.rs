@@ -6,7 +6,7 @@ use common::{run, strata, text};
 use std::fs;
 use std::process::Stdio;
 
-const VERBS: [&str; 6] = ["build", "info", "probe", "verify", "predict", "completions"];
+const VERBS: [&str; 7] = ["build", "info", "stats", "probe", "verify", "predict", "completions"];
 
 #[test]
 fn help_names_every_verb_and_every_verb_has_examples() {
@@ -113,7 +113,7 @@ fn foreign_files_are_named_and_left_alone() {
 fn where_there_is_no_table_every_verb_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
-    for verb in [&["info"][..], &["probe"], &["verify"]] {
+    for verb in [&["info"][..], &["stats"], &["probe"], &["verify"]] {
         let position = if verb == ["probe"] { &["2 0/0 2"][..] } else { &[] };
         let words = |path| [verb, &[path], position].concat();
         run(&words(text(&missing))).code(1).one_clear_error().says("there is no directory").says("help: ");
