@@ -157,7 +157,7 @@ pub struct Counts {
 pub struct LayerStats {
     /// Number of pairs of a state and a legal move in it.
     pub legal_moves: u64,
-    /// States whose best move is strictly better than every other legal one. One legal move counts.
+    /// States whose best move is better than every other legal one ([`is_better`](Self::is_better)). One legal move counts.
     pub single_best: u64,
     /// States with at least two legal moves: those that have an action gap.
     pub choices: u64,
@@ -170,6 +170,12 @@ pub struct LayerStats {
 }
 
 impl LayerStats {
+    /// Whether a move is better than another by more than rounding: by more than 2^-40 of its value, about 1e-12. Moves that are equally
+    /// good by symmetry have values from sums in different orders.
+    pub fn is_better(best: f64, other: f64) -> bool {
+        (best - other).abs() > best.abs() * (1.0 / (1u64 << 40) as f64)
+    }
+
     /// Two parts of a layer together; `None` when a count does not fit into 64 bits. Floating-point sums depend on their order: add
     /// parts in the order of their ranks.
     pub fn checked_add(self, next: Self) -> Option<Self> {

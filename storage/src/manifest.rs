@@ -117,7 +117,7 @@ impl ManifestShard {
 pub struct ManifestStats {
     /// Pairs of a state and a legal move in it.
     pub legal_moves: u64,
-    /// States whose best move is strictly better than every other legal one; one legal move counts.
+    /// States whose best move is better than every other legal one by more than 2^-40 of its value; one legal move counts.
     pub single_best: u64,
     /// States with at least two legal moves.
     pub choices: u64,

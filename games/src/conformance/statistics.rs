@@ -48,7 +48,7 @@ impl ByTheRules {
         let gap = values.get(1).map(|second| (values[0] - second).abs());
         let of_state = LayerStats {
             legal_moves: values.len() as u64,
-            single_best: u64::from(gap != Some(0.0)),
+            single_best: u64::from(values.get(1).is_none_or(|&second| LayerStats::is_better(values[0], second))),
             choices: u64::from(gap.is_some()),
             value_sum: values[0],
             gap_sum: gap.unwrap_or(0.0),

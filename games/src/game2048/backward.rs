@@ -1,163 +1,110 @@
 //! The backward pass: the value of every afterstate, in f64, from the last age down.
 //!
-//! An afterstate is worth the mean over its empty cells and both new tiles of what the states they make are worth; a state is worth
-//! the best over its legal moves of the reward and the afterstate. The states of an age are not stored: they are spawned again from
-//! the afterstates of the two ages before, valued once, and kept until the afterstates of those ages are done.
+//! For every age downwards: the afterstates are valued from the states of the two ages after ([`super::after`]) and written; the states
+//! of the age are made again from the afterstates of the two ages before, valued ([`super::states`]), and kept until the afterstates of
+//! those ages are done. What a stage hands to the next is the values of the states of its two lowest ages.
 
+use super::after::Valued;
 use super::bits::RankedBits;
-use super::forward::empty_cells;
+use super::forward::parents_of;
 use super::lines::Lines;
-use super::plan::FIRST_AGE;
-use super::ranks::LayerRanks;
-use super::sweep::map_boards;
+use super::plan::{FIRST_AGE, LAST_START};
+use super::spawn::Afterstates;
 use super::{Game2048, value_column};
 use crate::keys::{Bitmap, Keys};
 use crate::space::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
-
-/// Values of all boards of one kind and age.
-struct Valued<const R: usize, const C: usize> {
-    ranks: Arc<LayerRanks<R, C>>,
-    set: RankedBits,
-    values: Vec<f64>,
-}
-
-impl<const R: usize, const C: usize> Valued<R, C> {
-    /// The value of a board of this kind and age.
-    #[inline]
-    fn get(&self, board: u64) -> f64 {
-        let rank = self.ranks.rank(board);
-        match self.set.find(rank) {
-            Some(i) => self.values[i],
-            None => panic!("board {board:x} of age {} has rank {rank}, which the forward pass did not reach", self.ranks.age()),
-        }
-    }
-}
-
-/// The ages around the one being worked on: sets and values by age, dropped when no longer needed.
-struct Window<const R: usize, const C: usize> {
-    sets: BTreeMap<u32, Bitmap>,
-    states: BTreeMap<u32, Valued<R, C>>,
-    afters: BTreeMap<u32, Valued<R, C>>,
-}
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// The best value of a state over its legal moves.
-    #[inline]
-    fn best(&self, board: u64, after: &Valued<R, C>) -> f64 {
-        let moves = self.lines.moves(board);
-        let mut best = f64::NEG_INFINITY;
-        for (i, &moved) in moves.boards.iter().enumerate() {
-            if moved != board {
-                best = best.max(self.reward(moves.score(i)) + after.get(moved));
-            }
-        }
-        best
-    }
-
-    /// The value of a state, terminal or not.
-    #[inline]
-    fn state_value(&self, board: u64, age: u32, after: Option<&Valued<R, C>>) -> f64 {
-        match after {
-            Some(after) if !self.is_stopped(board, age) => {
-                let best = self.best(board, after);
-                if best == f64::NEG_INFINITY { self.value_without_moves(board, age) } else { best }
-            }
-            _ => self.value_without_moves(board, age),
-        }
-    }
-
-    /// The value of an afterstate: cells in ascending order, first all 2s, then all 4s, so that the sum has one order.
-    #[inline]
-    fn after_value(&self, board: u64, age: u32, two: Option<&Valued<R, C>>, four: Option<&Valued<R, C>>) -> f64 {
-        if self.has_won(board) {
-            return 1.0;
-        }
-        let value = |board: u64, age: u32, states: Option<&Valued<R, C>>| match states {
-            Some(states) => states.get(board),
-            None => self.value_without_moves(board, age),
-        };
-        let (mut twos, mut fours, mut cells) = (0.0, 0.0, 0u32);
-        for cell in empty_cells::<R, C>(board) {
-            twos += value(board | 1 << cell, age + 2, two);
-            fours += value(board | 2 << cell, age + 4, four);
-            cells += 1;
-        }
-        ((1.0 - self.spec.four) * twos + self.spec.four * fours) / f64::from(cells)
-    }
-
-    /// Spawns the states of an age again and values them.
-    fn value_states(&self, age: u32, window: &mut Window<R, C>) {
-        let Some(frontier) = self.frontier(age) else { return };
-        for (tile, from) in [(1, age - 2), (2, age - 4)] {
-            if let Some(after) = window.sets.get(&from) {
-                self.spawn_into(&self.ranks(from), after, tile, &frontier);
-            }
-        }
-        let (ranks, states) = frontier.into_states();
-        let set = RankedBits::new(&states);
-        drop(states);
-        let after = window.afters.get(&age);
-        let values = map_boards(&ranks, &set, |board| self.state_value(board, age, after));
-        window.states.insert(age, Valued { ranks, set, values });
-    }
-
     pub(super) fn run_backward(&self, run: Range<usize>, io: &dyn TaskIo) -> Result<(), TaskError> {
         let first = self.layers[run.start].layer.0;
-        let last = self.layers[run.end - 1].layer.0;
-        let mut window = Window { sets: BTreeMap::new(), states: BTreeMap::new(), afters: BTreeMap::new() };
-        for info in &self.layers[run.end..self.layers.len().min(run.end + 2)] {
-            let (age, set) = (info.layer.0, io.load_index(info.layer, 0)?);
-            let values = io.load_work(info.layer, 0)?.scalars.swap_remove(0);
-            window.afters.insert(age, Valued { ranks: self.ranks(age), set: RankedBits::new(&set), values });
-            window.sets.insert(age, set);
+        // Afterstates of the ages around the one that is worked on, and the values of the states above it.
+        let mut known: Vec<Afterstates<R, C>> = Vec::new();
+        let load = |layer: Layer| Ok::<_, TaskError>(self.restored(self.ranks(layer.0), io.load_index(layer, 0)?));
+        let top = self.layers.len().min(run.end + 1);
+        for info in &self.layers[run.end.saturating_sub(2)..top] {
+            known.push(load(info.layer)?);
         }
-        window.sets.insert(last, io.load_index(Layer(last), 0)?);
-        self.value_states(last + 4, &mut window);
-        for info in self.layers[run.clone()].iter().rev() {
-            let age = info.layer.0;
-            if age > FIRST_AGE {
-                window.sets.insert(age - 2, io.load_index(Layer(age - 2), 0)?);
+        let mut above: Vec<Valued<R, C>> = Vec::new();
+        for info in &self.layers[run.end..self.layers.len().min(run.end + 2)] {
+            let ranks = self.ranks(info.layer.0);
+            let set = RankedBits::new(&self.states_of(&ranks, parents_of(&known, info.layer.0)));
+            let values = io.load_work(info.layer, 0)?.scalars.swap_remove(0);
+            above.push(Valued { ranks, set, values });
+        }
+        let mut starts: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for at in run.clone().rev() {
+            let (layer, age) = (self.layers[at].layer, self.layers[at].layer.0);
+            known.retain(|known| known.ranks.age() <= age);
+            if let Some(below) = at.checked_sub(2).map(|below| self.layers[below].layer)
+                && !known.iter().any(|known| known.ranks.age() == below.0)
+            {
+                known.push(load(below)?);
             }
-            self.value_states(age + 2, &mut window);
-            window.afters.retain(|&kept, _| kept > age && kept <= if first == FIRST_AGE { FIRST_AGE + 8 } else { age + 2 });
-            let ranks = self.ranks(age);
-            let set = RankedBits::new(&window.sets[&age]);
-            let (two, four) = (window.states.get(&(age + 2)), window.states.get(&(age + 4)));
-            let values = map_boards(&ranks, &set, |board| self.after_value(board, age, two, four));
-            let columns = value_column(values);
-            io.put_shard(info.layer, 0, Keys::Bits(&window.sets[&age]), &columns)?;
-            if age <= first + 2 {
-                io.put_work(info.layer, 0, &columns)?;
+            let now = known.iter().position(|known| known.ranks.age() == age).expect("the stage loads its layers");
+            let now = known.swap_remove(now);
+            let children = [2, 4].map(|more| above.iter().find(|states| states.ranks.age() == age + more));
+            let set = RankedBits::new(&now.places);
+            let values = self.value_afterstates(&now.ranks, &set, children);
+            let values = self.put_values(layer, &now, &set, values, io)?;
+            let after = Valued { ranks: now.ranks, set, values };
+            let states = RankedBits::new(&self.states_of(&after.ranks, parents_of(&known, age)));
+            let (states, stats) = self.value_states(&after.ranks, states, &after);
+            io.put_stats(layer, 0, stats)?;
+            io.progress(layer, after.set.count())?;
+            if run.start > 0 && age <= first + 2 {
+                io.put_work(layer, 0, &value_column(states.values.clone()))?;
             }
-            io.progress(info.layer, set.count())?;
-            let values = columns.scalars.into_iter().next().unwrap_or_default();
-            window.afters.insert(age, Valued { ranks, set, values });
-            window.states.retain(|&kept, _| kept < age + 4);
-            window.sets.retain(|&kept, _| kept <= age);
+            if age <= LAST_START {
+                starts.insert(age, self.start_value(age, &after));
+            }
+            above.retain(|states| states.ranks.age() < age + 4);
+            above.push(states);
         }
         if first == FIRST_AGE {
-            self.put_start_values(&window, io);
+            put_start_values(&starts, io);
         }
         Ok(())
     }
 
-    /// The value over the random start, and the mean over the starts of each age.
-    fn put_start_values(&self, window: &Window<R, C>, io: &dyn TaskIo) {
-        let mut total = 0.0;
-        let mut by_age: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for (board, chance) in self.start_boards() {
-            let age = Lines::<R, C>::age(board);
-            let value = chance * self.state_value(board, age, window.afters.get(&age));
-            total += value;
-            let sum = by_age.entry(age).or_default();
-            *sum = (sum.0 + value, sum.1 + chance);
-        }
-        io.put_fact("value", total);
-        for (age, (value, chance)) in by_age {
-            io.put_fact(&format!("value_age_{age}"), value / chance);
-        }
+    /// Writes the values of a layer: of the stored place of each afterstate. Gives them back.
+    fn put_values(
+        &self,
+        layer: Layer,
+        after: &Afterstates<R, C>,
+        set: &RankedBits,
+        values: Vec<f64>,
+        io: &dyn TaskIo,
+    ) -> Result<Vec<f64>, TaskError> {
+        let Some(stored) = self.stored(after) else {
+            let columns = value_column(values);
+            io.put_shard(layer, 0, Keys::Bits(&after.places), &columns)?;
+            return Ok(columns.scalars.into_iter().next().unwrap_or_default());
+        };
+        let columns = value_column(stored_values(&stored, set, &values));
+        io.put_shard(layer, 0, Keys::Bits(&stored), &columns)?;
+        Ok(values)
+    }
+
+    /// The chance of a start of this age, and the value over those starts times the chance.
+    fn start_value(&self, age: u32, after: &Valued<R, C>) -> (f64, f64) {
+        let starts = self.start_boards().into_iter().filter(|&(board, _)| Lines::<R, C>::age(board) == age);
+        starts.fold((0.0, 0.0), |(value, chance), (board, p)| {
+            (value + p * self.state_value(board, age, Some(after)), chance + p)
+        })
+    }
+}
+
+/// The values of the places that are stored.
+fn stored_values(stored: &Bitmap, set: &RankedBits, values: &[f64]) -> Vec<f64> {
+    stored.iter().map(|place| values[set.find(place)]).collect()
+}
+
+/// The value over the random start, and the mean over the starts of each age.
+fn put_start_values(starts: &BTreeMap<u32, (f64, f64)>, io: &dyn TaskIo) {
+    io.put_fact("value", starts.values().map(|(value, _)| value).sum());
+    for (age, (value, chance)) in starts {
+        io.put_fact(&format!("value_age_{age}"), value / chance);
     }
 }

@@ -1,130 +1,212 @@
 //! The forward pass: which states and afterstates can be reached.
 //!
-//! For every age upwards: the states are known; their moves give the afterstates of the same age, and the spawns of those the states
-//! of the next two ages. Only the afterstates are kept.
+//! For every age upwards, block by block: the states come from the afterstates of the two ages before ([`super::spawn`]), are counted,
+//! and their moves give the afterstates of the age ([`super::moves`]). Only afterstates are kept. On square boards the passes work on
+//! places, a board and the transposed one both; what is written is the smaller place of each pair.
 
 use super::Game2048;
-use super::bits::AtomicBits;
+use super::bits::{AtomicBits, BlockBits};
+use super::lanes::{Job, Lanes, run};
 use super::lines::Lines;
-use super::ranks::LayerRanks;
-use super::sweep::for_pieces;
+use super::moves::{Batch, Tally};
+use super::ranks::{Cursor, LayerRanks};
+use super::spawn::{Afterstates, Parents, states_of_block};
 use crate::keys::{Bitmap, Keys};
 use crate::space::*;
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// States of one age while they are collected.
-pub(super) struct Frontier<const R: usize, const C: usize> {
-    pub(super) ranks: Arc<LayerRanks<R, C>>,
-    bits: AtomicBits,
+/// Pieces that a layer is cut into for each thread.
+const PIECES_A_THREAD: u64 = 24;
+/// Least ranks of a piece: below this a thread spends more time on fetching work than on doing it.
+const LEAST_RANKS: u64 = 1 << 13;
+
+/// Memory that a thread needs for one block, used again for the next.
+#[derive(Default)]
+pub(super) struct Bench {
+    pub(super) states: BlockBits,
+    pub(super) after: BlockBits,
+    pub(super) batch: Batch,
 }
 
-/// What a piece of a layer counts.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    states: u64,
-    terminal: u64,
-}
-
-impl std::iter::Sum for Tally {
-    fn sum<I: Iterator<Item = Self>>(pieces: I) -> Self {
-        pieces.fold(Self::default(), |a, b| Self { states: a.states + b.states, terminal: a.terminal + b.terminal })
+/// Cuts the blocks of a layer into pieces of about the same number of ranks.
+pub(super) fn pieces<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>) -> Vec<Range<usize>> {
+    let least = (ranks.universe() / (PIECES_A_THREAD * rayon::current_num_threads() as u64)).max(LEAST_RANKS);
+    let (mut pieces, mut start, mut from) = (Vec::new(), 0, 0);
+    for block in 0..ranks.blocks.len() {
+        let end = ranks.block_ranks(block).end;
+        if end - from >= least || block + 1 == ranks.blocks.len() {
+            pieces.push(start..block + 1);
+            (start, from) = (block + 1, end);
+        }
     }
-}
-
-impl<const R: usize, const C: usize> Frontier<R, C> {
-    pub(super) fn into_states(self) -> (Arc<LayerRanks<R, C>>, Bitmap) {
-        (self.ranks, self.bits.into_bitmap())
-    }
+    pieces
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// Starts collecting the states of an age; `None` when the table has no such layer. Starts of the game are in from the first.
-    pub(super) fn frontier(&self, age: u32) -> Option<Frontier<R, C>> {
-        let info = self.layer_of(age)?;
-        let ranks = self.ranks(age);
-        let bits = AtomicBits::new(info.universe);
-        for board in self.start_boards().into_keys().filter(|&board| Lines::<R, C>::age(board) == age) {
-            bits.insert(ranks.rank(board));
+    /// The boards of an age that a game may start with.
+    pub(super) fn starts_of(&self, age: u32) -> Vec<u64> {
+        if age > super::plan::LAST_START {
+            return Vec::new();
         }
-        Some(Frontier { ranks, bits })
+        self.start_boards().into_keys().filter(|&board| Lines::<R, C>::age(board) == age).collect()
     }
 
-    /// Adds the states that chance makes from the afterstates of an age by new tiles of exponent `tile`.
-    pub(super) fn spawn_into(&self, ranks: &LayerRanks<R, C>, after: &Bitmap, tile: u64, into: &Frontier<R, C>) {
-        for_pieces(ranks, after, |piece| {
-            piece.for_each(|board| {
-                if self.has_won(board) {
-                    return;
-                }
-                for cell in empty_cells::<R, C>(board) {
-                    into.bits.insert(into.ranks.rank(board | tile << cell));
-                }
-            });
-        });
+    /// The exponent of the tile at which play stops.
+    pub(super) fn goal(&self) -> Option<u32> {
+        self.spec.tile.map(u32::trailing_zeros)
     }
 
-    /// The afterstates of the states of an age.
-    fn move_all(&self, ranks: &LayerRanks<R, C>, states: &Bitmap) -> (Bitmap, Tally) {
-        let (age, after) = (ranks.age(), AtomicBits::new(ranks.universe()));
-        let tallies = for_pieces(ranks, states, |piece| {
-            let mut tally = Tally::default();
-            piece.for_each(|board| {
-                tally.states += 1;
-                let moves = self.lines.moves(board);
-                let mut legal = moves.boards.iter().filter(|&&moved| moved != board).peekable();
-                tally.terminal += u64::from(legal.peek().is_none());
-                if !self.is_stopped(board, age) {
-                    legal.for_each(|&moved| after.insert(ranks.rank(moved)));
+    /// The afterstates of an age, as places, and what was counted.
+    fn move_layer(&self, ranks: &Arc<LayerRanks<R, C>>, parents: Parents<'_, R, C>) -> (Afterstates<R, C>, Tally) {
+        let after = AtomicBits::new(ranks.universe());
+        let starts = self.starts_of(ranks.age());
+        let tallies: Vec<Tally> = pieces(ranks)
+            .into_par_iter()
+            .map_init(Bench::default, |bench, blocks| {
+                run(MoveBlocks { game: self, ranks, parents, starts: &starts, blocks, after: &after, bench })
+            })
+            .collect();
+        let after = Afterstates { ranks: Arc::clone(ranks), places: after.into_bitmap() };
+        (after, tallies.into_iter().sum())
+    }
+
+    /// The smaller place of each afterstate, which is its rank: what is stored. `None` when each has one place only.
+    pub(super) fn stored(&self, after: &Afterstates<R, C>) -> Option<Bitmap> {
+        (R == C).then(|| {
+            let stored = AtomicBits::new(after.ranks.universe());
+            self.for_transposed(after, |place, other| {
+                if place <= other {
+                    stored.insert(place);
                 }
             });
-            tally
+            stored.into_bitmap()
+        })
+    }
+
+    /// The afterstates of an age, from what is stored.
+    pub(super) fn restored(&self, ranks: Arc<LayerRanks<R, C>>, stored: Bitmap) -> Afterstates<R, C> {
+        let after = Afterstates { ranks, places: stored };
+        if R != C {
+            return after;
+        }
+        let places = AtomicBits::new(after.ranks.universe());
+        self.for_transposed(&after, |place, other| {
+            places.insert(place);
+            places.insert(other);
         });
-        (after.into_bitmap(), tallies.into_iter().sum())
+        Afterstates { ranks: after.ranks, places: places.into_bitmap() }
+    }
+
+    /// Calls `f` with each place of a set and the place of the transposed board, on all threads.
+    fn for_transposed(&self, after: &Afterstates<R, C>, f: impl Fn(u64, u64) + Sync) {
+        const WORDS: usize = 1 << 10;
+        let words = after.places.words();
+        (0..words.len().div_ceil(WORDS)).into_par_iter().for_each_init(Batch::default, |batch, piece| {
+            let range = piece * WORDS..words.len().min((piece + 1) * WORDS);
+            run(TransposeWords { ranks: &after.ranks, words, range, batch, f: &f });
+        });
     }
 
     pub(super) fn run_forward(&self, run: Range<usize>, io: &dyn TaskIo) -> Result<(), TaskError> {
-        let first = self.layers[run.start].layer.0;
-        let (mut now, mut next) = (self.frontier(first), self.frontier(first + 2));
+        let mut known: Vec<Afterstates<R, C>> = Vec::new();
         for info in &self.layers[run.start.saturating_sub(2)..run.start] {
-            let (ranks, after) = (self.ranks(info.layer.0), io.load_index(info.layer, 0)?);
-            for (tile, age) in [(1, info.layer.0 + 2), (2, info.layer.0 + 4)] {
-                let target = if age == first { &now } else { &next };
-                if let Some(target) = target.as_ref().filter(|frontier| frontier.ranks.age() == age) {
-                    self.spawn_into(&ranks, &after, tile, target);
-                }
-            }
+            known.push(self.restored(self.ranks(info.layer.0), io.load_index(info.layer, 0)?));
         }
-        for info in &self.layers[run.clone()] {
+        for info in &self.layers[run] {
             let age = info.layer.0;
-            let frontier = now.take().expect("every layer of the run has a frontier");
-            let (ranks, states) = frontier.into_states();
-            let (after, tally) = self.move_all(&ranks, &states);
-            drop(states);
-            let last_of_run = info.layer == self.layers[run.end - 1].layer;
-            let later = if last_of_run { None } else { self.frontier(age + 4) };
-            if !last_of_run {
-                for (tile, target) in [(1, &next), (2, &later)] {
-                    if let Some(target) = target {
-                        self.spawn_into(&ranks, &after, tile, target);
-                    }
-                }
-            }
-            io.put_index(info.layer, 0, Keys::Bits(&after))?;
-            let counts = Counts { states: tally.states, afterstates: after.count(), terminal: tally.terminal };
-            io.put_counts(info.layer, 0, counts)?;
-            io.progress(info.layer, tally.states)?;
-            (now, next) = (next, later);
+            let (after, tally) = self.move_layer(&self.ranks(age), parents_of(&known, age));
+            let stored = self.stored(&after);
+            let stored = stored.as_ref().unwrap_or(&after.places);
+            io.put_index(info.layer, 0, Keys::Bits(stored))?;
+            let (states, terminal) = (tally.twice_states / 2, tally.twice_terminal / 2);
+            io.put_counts(info.layer, 0, Counts { states, afterstates: stored.count(), terminal })?;
+            io.progress(info.layer, states)?;
+            known.retain(|known| known.ranks.age() + 4 > age);
+            known.push(after);
         }
         Ok(())
+    }
+}
+
+/// The afterstates that lead to an age by a new 2 and a new 4.
+pub(super) fn parents_of<const R: usize, const C: usize>(known: &[Afterstates<R, C>], age: u32) -> Parents<'_, R, C> {
+    [2, 4].map(|less| known.iter().find(|after| after.ranks.age() + less == age))
+}
+
+/// The forward pass over some blocks of a layer.
+struct MoveBlocks<'a, const R: usize, const C: usize> {
+    game: &'a Game2048<R, C>,
+    ranks: &'a LayerRanks<R, C>,
+    parents: Parents<'a, R, C>,
+    starts: &'a [u64],
+    blocks: Range<usize>,
+    after: &'a AtomicBits,
+    bench: &'a mut Bench,
+}
+
+impl<const R: usize, const C: usize> Job for MoveBlocks<'_, R, C> {
+    type Output = Tally;
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> Tally {
+        let Self { game, ranks, parents, starts, blocks, after, bench: Bench { states, after: within, batch } } = self;
+        let mut tally = Tally::default();
+        for number in blocks {
+            let (block, places) = (&ranks.blocks[number], ranks.block_ranks(number));
+            states.reset(&places);
+            states_of_block(ranks, block, parents, starts, game.goal(), states);
+            within.reset(&places);
+            let counted = game.move_block(ranks, block, states, within, after, batch);
+            tally = [tally, counted].into_iter().sum();
+            after.insert_block(within);
+            if R == C {
+                game.transpose_block(ranks, within.places(places), after, batch);
+            }
+        }
+        tally
+    }
+}
+
+/// Transposes the boards of some words of a set.
+struct TransposeWords<'a, F, const R: usize, const C: usize> {
+    ranks: &'a LayerRanks<R, C>,
+    words: &'a [u64],
+    range: Range<usize>,
+    batch: &'a mut Batch,
+    f: &'a F,
+}
+
+impl<F: Fn(u64, u64), const R: usize, const C: usize> Job for TransposeWords<'_, F, R, C> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let Self { ranks, words, range, batch, f } = self;
+        let mut cursor = None;
+        let mut places = [0u64; 64];
+        batch.boards.clear();
+        for at in range {
+            let (mut rest, mut n) = (words[at], 0);
+            while rest != 0 {
+                let place = (at as u64) << 6 | u64::from(rest.trailing_zeros());
+                rest &= rest - 1;
+                batch.boards.push(cursor.get_or_insert_with(|| Cursor::at(ranks, place)).board(place));
+                places[n] = place;
+                n += 1;
+            }
+            if n > 0 {
+                batch.transposed(ranks);
+                places[..n].iter().zip(&batch.up).for_each(|(&place, &other)| f(place, other.into()));
+                batch.boards.clear();
+            }
+        }
     }
 }
 
 /// Bit offsets of the empty cells of a board, ascending.
 #[inline]
 pub(super) fn empty_cells<const R: usize, const C: usize>(board: u64) -> impl Iterator<Item = u32> {
-    let low = 0x1111_1111_1111_1111 >> (64 - 4 * R * C);
-    let mut empty = !(board | board >> 1 | board >> 2 | board >> 3) & low;
+    let mut empty = Lines::<R, C>::empty(board);
     std::iter::from_fn(move || {
         (empty != 0).then(|| {
             let cell = empty.trailing_zeros();

@@ -52,6 +52,8 @@ pub const MOVE_NAMES: [&str; 4] = ["left", "right", "up", "down"];
 pub struct Lines<const R: usize, const C: usize> {
     rows: Vec<RowMoves>,
     columns: Vec<ColumnMoves>,
+    /// Both moves of a column in one word: up in column 0, down in column 1.
+    up_down: Vec<u64>,
 }
 
 impl<const R: usize, const C: usize> Lines<R, C> {
@@ -79,8 +81,39 @@ impl<const R: usize, const C: usize> Lines<R, C> {
                 let (down, _) = slide(column, R, true);
                 ColumnMoves { up: Self::spread(up), down: Self::spread(down), score }
             })
-            .collect();
-        Self { rows, columns }
+            .collect::<Vec<ColumnMoves>>();
+        let up_down = columns.iter().map(|moves| moves.up | moves.down << 4).collect();
+        Self { rows, columns, up_down }
+    }
+
+    /// Both moves of every column, by its cells: up in column 0 of a board, down in column 1. 16^R words.
+    pub fn up_down(&self) -> &[u64] {
+        &self.up_down
+    }
+
+    /// Mask of column 0.
+    pub const COLUMN_MASK: u64 = {
+        let (mut mask, mut r) = (0, 0);
+        while r < R {
+            mask |= 15 << (4 * C * r);
+            r += 1;
+        }
+        mask
+    };
+
+    /// Whether no tile of a full board equals the one below it.
+    #[inline(always)]
+    pub fn is_stuck_vertically(board: u64) -> bool {
+        let low = (0x1111_1111_1111_1111 >> (64 - 4 * R * C)) & ((1 << (4 * C * (R - 1))) - 1);
+        let difference = board ^ board >> (4 * C);
+        (difference | difference >> 1 | difference >> 2 | difference >> 3) & low == low
+    }
+
+    /// One bit, the lowest of its nibble, for every empty cell.
+    #[inline(always)]
+    pub fn empty(board: u64) -> u64 {
+        let low = 0x1111_1111_1111_1111 >> (64 - 4 * R * C);
+        !(board | board >> 1 | board >> 2 | board >> 3) & low
     }
 
     /// Puts the nibbles of a column into column 0 of a board.
@@ -88,8 +121,14 @@ impl<const R: usize, const C: usize> Lines<R, C> {
         (0..R).map(|r| ((column >> (4 * r)) as u64 & 15) << (4 * C * r)).sum()
     }
 
+    /// What moves do to a row.
+    #[inline(always)]
+    pub fn row_moves(&self, row: usize) -> RowMoves {
+        self.rows[row]
+    }
+
     /// Row `r` of a board.
-    #[inline]
+    #[inline(always)]
     pub fn row(board: u64, r: usize) -> usize {
         ((board >> (Self::ROW_BITS * r)) & Self::ROW_MASK) as usize
     }
@@ -159,7 +198,7 @@ pub fn face(exponent: u64) -> u32 {
 
 /// Slides a line of `n` cells towards cell 0, or away from it when `away`: the line after it, and the score. A pair of equal tiles
 /// merges once a move, the pair nearest the wall first. Two tiles of exponent 15 cannot merge: no board of a table holds them.
-fn slide(line: usize, n: usize, away: bool) -> (usize, u32) {
+pub(super) fn slide(line: usize, n: usize, away: bool) -> (usize, u32) {
     let place = |i: usize| 4 * if away { n - 1 - i } else { i };
     let (mut out, mut count, mut score, mut open) = ([0usize; 4], 0, 0, false);
     for i in 0..n {

@@ -9,14 +9,20 @@
 //! With `+tile=T` a state that holds T has no moves and the value 1. With `+horizon=AGE` a state beyond that age has no moves and
 //! the value 0; an afterstate of the last age is stored, and worth what the states beyond it are worth.
 
+mod after;
 mod backward;
 mod bits;
 mod forward;
+mod lanes;
 pub mod lines;
+mod moves;
 mod plan;
 mod probe;
 pub mod ranks;
-mod sweep;
+pub mod rows;
+mod spawn;
+mod states;
+mod vertical;
 #[cfg(test)]
 mod tests;
 
@@ -59,7 +65,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     pub fn new(spec: &Spec2048) -> Result<Self, OpenError> {
         let last = plan::last_age(spec);
         let largest = plan::largest_exponent(spec, last)?;
-        let rows = Arc::new(Rows::new(largest, last));
+        let rows = Arc::new(Rows::new(largest, last, spec.tile.map(u32::trailing_zeros)));
         let layers = plan::layers(spec, &rows, last)?;
         let stages = plan::stages(&layers);
         let (name, spec) = (TableName::Game2048(spec.clone()), spec.clone());

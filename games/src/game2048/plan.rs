@@ -16,8 +16,13 @@ use std::ops::Range;
 
 /// Sum of the smallest start: two tiles of 2.
 pub const FIRST_AGE: u32 = 4;
-/// Most ranks of a stage of more than one age: about a second of work, so a killed build loses little.
-const STAGE_RANKS: u64 = 1 << 24;
+/// Sum of the largest start: two tiles of 4.
+pub const LAST_START: u32 = 8;
+/// Ranks of a stage: a second or two of work, so a killed build loses little.
+const STAGE_RANKS: u64 = 1 << 26;
+/// Ages of a stage, however large they are: a stage makes the states of two ages again that the one before has made already, and
+/// hands over the values of as many.
+const STAGE_LAYERS: usize = 8;
 /// Ages that the first stage takes at least: those of all starts (4, 6, 8), so that it can value the random start.
 const FIRST_STAGE_LAYERS: usize = 3;
 /// Offsets within a layer are 32 bits wide.
@@ -99,7 +104,7 @@ fn sorted(stages: impl Iterator<Item = usize>) -> Vec<u32> {
 fn runs(layers: &[LayerInfo]) -> Vec<Range<usize>> {
     let (mut runs, mut start, mut ranks) = (Vec::new(), 0, 0);
     for (i, info) in layers.iter().enumerate() {
-        let least = if start == 0 { FIRST_STAGE_LAYERS } else { 1 };
+        let least = if start == 0 { FIRST_STAGE_LAYERS } else { STAGE_LAYERS };
         if i - start >= least && ranks + info.universe > STAGE_RANKS {
             runs.push(start..i);
             (start, ranks) = (i, 0);
@@ -128,10 +133,13 @@ pub fn task(layers: &[LayerInfo], stages: &[Stage], task: TaskId) -> TaskPlan {
             widest / 8 * FORWARD_BITMAPS,
         ),
         Pass::Backward => {
-            let mut inputs = files(ArtifactKind::Index, run.start.saturating_sub(1)..above.end);
+            // The states of the two ages above are made again, the lower from the two ages before it, the upper with one more.
+            let mut inputs = files(ArtifactKind::Index, run.start.saturating_sub(2)..layers.len().min(run.end + 1));
             inputs.extend(files(ArtifactKind::Work, above));
             let mut outputs = files(ArtifactKind::Shard, run.clone());
-            outputs.extend(files(ArtifactKind::Work, run.start..run.end.min(run.start + 2)));
+            if run.start > 0 {
+                outputs.extend(files(ArtifactKind::Work, run.start..run.end.min(run.start + 2)));
+            }
             (inputs, outputs, widest * BACKWARD_BYTES)
         }
     };
@@ -157,14 +165,14 @@ mod tests {
 
     #[test]
     fn small_layers_share_a_stage_and_large_ones_do_not() {
-        let sizes = [5, 5, 5, 5, STAGE_RANKS - 20, 1, STAGE_RANKS * 2, STAGE_RANKS * 2, 7];
+        let sizes = [vec![5; 20], vec![STAGE_RANKS - 100, 1], vec![STAGE_RANKS * 2; 20], vec![7]].concat();
         let layers: Vec<LayerInfo> = sizes.iter().enumerate().map(|(i, &u)| layer(i as u32, u)).collect();
-        assert_eq!(runs(&layers), [0..5, 5..6, 6..7, 7..8, 8..9]);
+        assert_eq!(runs(&layers), [0..21, 21..29, 29..37, 37..43]);
     }
 
     #[test]
     fn the_first_stage_holds_all_starts() {
         let layers: Vec<LayerInfo> = (0..6).map(|i| layer(i, STAGE_RANKS)).collect();
-        assert_eq!(runs(&layers), [0..3, 3..4, 4..5, 5..6]);
+        assert_eq!(runs(&layers), [0..3, 3..6]);
     }
 }

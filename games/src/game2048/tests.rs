@@ -99,7 +99,7 @@ fn states_of_every_age_match_the_published_counts() {
 }
 
 fn ranks_are_dense_and_invert<const R: usize, const C: usize>(ages: &[u32]) {
-    let rows = Arc::new(Rows::<R, C>::new((R * C + 1).min(15) as u32, *ages.last().unwrap()));
+    let rows = Arc::new(Rows::<R, C>::new((R * C + 1).min(15) as u32, *ages.last().unwrap(), None));
     let sizes = rows.sizes();
     for &age in ages {
         let ranks = LayerRanks::new(&rows, age);

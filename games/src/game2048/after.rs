@@ -1,0 +1,246 @@
+//! The values of the afterstates of a layer, from those of the states of the two ages after.
+//!
+//! An afterstate is worth the mean over its empty cells and both new tiles of what the states they make are worth. A stripe of afterstates
+//! reads one stripe of states for every empty cell of its upper rows, and one for the last row: where they begin is worked
+//! out once for all boards of the stripe, and each look-up is a count of bits in a word that is at hand.
+//!
+//! Sums have one order: the cells of the board as it is stored, ascending, the 2s and the 4s apart. So the values do not depend on how
+//! the work is cut.
+
+use super::Game2048;
+use super::bits::{RankedBits, RankedStripe, ones};
+use super::forward::{empty_cells, pieces};
+use super::lanes::{Job, Lanes, run};
+use super::lines::Lines;
+use super::ranks::{Block, Cursor, LayerRanks, NO_BLOCK, Reading};
+use super::rows::{MOST_ROWS, NO_NUMBER};
+use super::spawn::{Upper, stripes};
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Values of all boards of one kind and age, by place.
+pub(super) struct Valued<const R: usize, const C: usize> {
+    pub(super) ranks: Arc<LayerRanks<R, C>>,
+    pub(super) set: RankedBits,
+    pub(super) values: Vec<f64>,
+}
+
+impl<const R: usize, const C: usize> Valued<R, C> {
+    /// The value of a board of this kind and age.
+    #[inline(always)]
+    pub(super) fn get(&self, board: u64) -> f64 {
+        self.values[self.set.find(self.ranks.place(board))]
+    }
+}
+
+/// The values of the states that new tiles make: of a 2, of a 4. `None` for an age that the table does not have.
+pub(super) type Children<'a, const R: usize, const C: usize> = [Option<&'a Valued<R, C>>; 2];
+
+/// Splits values into the parts of pieces of blocks.
+pub(super) fn split_values<'v, T, const R: usize, const C: usize>(
+    ranks: &LayerRanks<R, C>,
+    set: &RankedBits,
+    pieces: Vec<Range<usize>>,
+    mut values: &'v mut [T],
+) -> Vec<(Range<usize>, &'v mut [T])> {
+    let before = |block: usize| set.before(ranks.blocks.get(block).map_or(ranks.universe(), |block| block.base.into()));
+    let split = |piece: Range<usize>| {
+        let (part, rest) = std::mem::take(&mut values).split_at_mut((before(piece.end) - before(piece.start)) as usize);
+        values = rest;
+        (piece, part)
+    };
+    pieces.into_iter().map(split).collect()
+}
+
+impl<const R: usize, const C: usize> Game2048<R, C> {
+    /// The values of a set of afterstates, in its order.
+    pub(super) fn value_afterstates(&self, ranks: &LayerRanks<R, C>, set: &RankedBits, children: Children<'_, R, C>) -> Vec<f64> {
+        let mut values = vec![0.0; set.count() as usize];
+        split_values(ranks, set, pieces(ranks), &mut values)
+            .into_par_iter()
+            .for_each(|(blocks, values)| run(ValueAfterstates { game: self, ranks, set, children, blocks, values }));
+        values
+    }
+
+    /// The value of an afterstate, board by board.
+    pub(super) fn after_value(&self, board: u64, age: u32, children: Children<'_, R, C>) -> f64 {
+        if self.has_won(board) {
+            return 1.0;
+        }
+        let value = |board: u64, age: u32, states: Option<&Valued<R, C>>| match states {
+            Some(states) => states.get(board),
+            None => self.value_without_moves(board, age),
+        };
+        let (mut twos, mut fours, mut cells) = (0.0, 0.0, 0u32);
+        for cell in empty_cells::<R, C>(board) {
+            twos += value(board | 1 << cell, age + 2, children[0]);
+            fours += value(board | 2 << cell, age + 4, children[1]);
+            cells += 1;
+        }
+        self.mean(twos, fours, cells)
+    }
+
+    #[inline(always)]
+    fn mean(&self, twos: f64, fours: f64, cells: u32) -> f64 {
+        ((1.0 - self.spec.four) * twos + self.spec.four * fours) / f64::from(cells)
+    }
+
+    /// Whether states beyond the last age, and states in general, have values other than the usual ones: then boards are valued one by
+    /// one.
+    pub(super) fn is_odd(&self) -> bool {
+        self.spec.meaningless || self.spec.tile.is_some_and(|tile| tile <= 4)
+    }
+}
+
+/// The values of the afterstates of some blocks.
+struct ValueAfterstates<'a, const R: usize, const C: usize> {
+    game: &'a Game2048<R, C>,
+    ranks: &'a LayerRanks<R, C>,
+    set: &'a RankedBits,
+    children: Children<'a, R, C>,
+    blocks: Range<usize>,
+    values: &'a mut [f64],
+}
+
+impl<const R: usize, const C: usize> Job for ValueAfterstates<'_, R, C> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let Self { game, ranks, set, children, blocks, values } = self;
+        let mut at = 0;
+        for number in blocks {
+            let block = &ranks.blocks[number];
+            if block.is_even() || game.is_odd() {
+                let mut cursor = None;
+                for place in set.places(ranks.block_ranks(number)) {
+                    let board = cursor.get_or_insert_with(|| Cursor::at(ranks, place)).board(place);
+                    values[at] = game.after_value(board, ranks.age(), children);
+                    at += 1;
+                }
+                continue;
+            }
+            let width = ranks.rows.count[usize::from(block.last)] as u32;
+            let lasts = [0, 1].map(|tile| last_child(ranks, block, children[tile], tile));
+            for upper in stripes(ranks, block) {
+                let bits = set.read(upper.start, width);
+                if bits != 0 {
+                    let n = bits.count_ones() as usize;
+                    game.value_stripe(ranks, block, &upper, bits, children, lasts, &mut values[at..at + n]);
+                    at += n;
+                }
+            }
+        }
+    }
+}
+
+/// Where a new tile in the last row leads from a block.
+#[derive(Clone, Copy)]
+struct LastChild {
+    /// The first rank of the block; none if the last row's sum is then not below the first's.
+    base: Option<u32>,
+    /// Rows of the last row's new sum.
+    width: u32,
+}
+
+/// Where a new tile in the last row leads from a block.
+#[inline(always)]
+fn last_child<const R: usize, const C: usize>(
+    ranks: &LayerRanks<R, C>,
+    block: &Block,
+    child: Option<&Valued<R, C>>,
+    tile: usize,
+) -> Option<LastChild> {
+    let (child, first) = (child?, usize::from(block.first));
+    let sum = ranks.rows.sum_beside(block.last.into(), 2 << tile)?;
+    let base = if sum < first { child.ranks.offsets[first << child.ranks.shift | sum] } else { NO_BLOCK };
+    Some(LastChild { base: (base != NO_BLOCK).then_some(base), width: ranks.rows.count[sum] as u32 })
+}
+
+impl<const R: usize, const C: usize> Game2048<R, C> {
+    /// The values of the afterstates of one stripe, whose last rows are given by their bits.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn value_stripe(
+        &self,
+        ranks: &LayerRanks<R, C>,
+        block: &Block,
+        upper: &Upper<R>,
+        bits: u128,
+        children: Children<'_, R, C>,
+        lasts: [Option<LastChild>; 2],
+        values: &mut [f64],
+    ) {
+        let rows = &*ranks.rows;
+        let (last, last_at) = (usize::from(block.last), 4 * C as u32 * (R as u32 - 1));
+        let (turn, width) = (&rows.turns[last], rows.count[last] as u32);
+        let open = if self.has_won(upper.board) { 0 } else { bits & rows.live[last] };
+        // Numbers of the last rows in the three readings.
+        let (mut numbers, mut n) = ([[0u8; MOST_ROWS]; 3], 0);
+        for number in ones(open) {
+            numbers[0][n] = number as u8;
+            numbers[1][n] = turn.reverse(number) as u8;
+            numbers[2][n] = turn.smaller(number) as u8;
+            n += 1;
+        }
+        let mut sums = [[0.0f64; MOST_ROWS]; 2];
+        // Above the upper rows the board is empty, and none of that counts.
+        let mut cells = Lines::<R, C>::empty(upper.board) & ((1 << last_at) - 1);
+        let upper_cells = cells.count_ones();
+        while cells != 0 {
+            let cell = cells.trailing_zeros();
+            cells &= cells - 1;
+            let r = cell as usize / (4 * C);
+            for (tile, (child, sums)) in children.iter().zip(&mut sums).enumerate() {
+                let Some(child) = child else { continue };
+                let mut infos = upper.infos;
+                infos[r] = rows.row(upper.board | 1 << (cell as usize + tile) , r);
+                let stripe = child.ranks.stripe(&infos, last);
+                let found = RankedStripe::of(&child.set, stripe.start.into(), width);
+                let numbers = &numbers[stripe.reading as usize];
+                for (sum, &number) in sums[..n].iter_mut().zip(&numbers[..n]) {
+                    *sum += child.values[found.find(number.into())];
+                }
+            }
+        }
+        let steps = rows.steps_of(last);
+        let of_last = rows.of_sum(last);
+        for (tile, (child, last_child)) in children.iter().zip(lasts).enumerate() {
+            let (Some(child), Some(last_child)) = (child, last_child) else { continue };
+            let sums = &mut sums[tile];
+            let Some(base) = last_child.base else {
+                for (sum, &number) in sums[..n].iter_mut().zip(&numbers[0][..n]) {
+                    let row = of_last[usize::from(number)];
+                    for c in (0..C as u32).filter(|c| row >> (4 * c) & 15 == 0) {
+                        let board = upper.board | u64::from(row) << last_at | 1 << (last_at + 4 * c + tile as u32);
+                        *sum += child.get(board);
+                    }
+                }
+                continue;
+            };
+            let start = u64::from(base) + upper.number * u64::from(last_child.width);
+            let found = RankedStripe::of(&child.set, start, last_child.width);
+            let grown = &rows.turns[usize::from(rows.sum_beside(last, 2 << tile).expect("the block exists"))];
+            let reading = if upper.is_palindrome { Reading::Smaller } else { Reading::AsIs };
+            for (sum, &number) in sums[..n].iter_mut().zip(&numbers[0][..n]) {
+                for &to in &steps[usize::from(number)].spawned[tile][..C] {
+                    if to != NO_NUMBER {
+                        *sum += child.values[found.find(reading.number(to.into(), grown))];
+                    }
+                }
+            }
+        }
+        let (mut i, mut j) = (0, 0);
+        for number in ones(bits) {
+            values[j] = if open >> number & 1 == 1 {
+                let cells = upper_cells + steps[number as usize].spawned[0][..C].iter().filter(|&&to| to != NO_NUMBER).count() as u32;
+                let value = self.mean(sums[0][i], sums[1][i], cells);
+                i += 1;
+                value
+            } else {
+                1.0
+            };
+            j += 1;
+        }
+    }
+}
