@@ -94,11 +94,11 @@ pub fn manifest(plan: &Plan, scalars: &[&str], dists: &[&str], commits: &[std::s
         let layer = info.layer.0;
         let mut total = Counts::default();
         let mut covered = Vec::with_capacity(info.shards.len());
-        for ((shard, run), &blocks) in (0u32..).zip(&info.shards).zip(&info.blocks) {
+        for (shard, run) in (0u32..).zip(&info.shards) {
             let file = shards.get(&(layer, shard)).ok_or_else(|| format!("layer {layer} shard {shard} is missing"))?;
             let counted = counts.get(&(layer, shard)).ok_or_else(|| format!("layer {layer} shard {shard} was not counted"))?;
             total = add(total, *counted).ok_or_else(|| format!("the counts of layer {layer} do not fit into 64 bits"))?;
-            covered.push(ManifestShard::new(file, run.start, run.end - run.start, blocks));
+            covered.push(ManifestShard::new(file, run.start, run.end - run.start, info.blocks));
         }
         let Counts { states, afterstates, terminal } = total;
         let stats = stats_of(info, &stats)?;

@@ -17,6 +17,12 @@ struct Kept {
 }
 
 impl TaskIo for Kept {
+    fn memory_bytes(&self) -> u64 {
+        std::env::var("MEMORY").map_or(u64::MAX, |bytes| bytes.parse().expect("MEMORY in bytes"))
+    }
+    fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError> {
+        Ok(Box::new(memory::HeapScratch::zeroed(bytes)))
+    }
     fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         Ok(self.indexes.lock().unwrap()[&(layer, shard)].clone())
     }
@@ -29,11 +35,11 @@ impl TaskIo for Kept {
         }
         Ok(())
     }
-    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError> {
-        self.work.lock().unwrap().insert((layer, shard), columns.clone());
+    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        self.work.lock().unwrap().insert((layer, shard), columns.to_columns());
         Ok(())
     }
-    fn put_shard(&self, _: Layer, _: u32, _: Keys<'_>, _: &Columns) -> Result<(), TaskError> {
+    fn put_shard(&self, _: Layer, _: u32, _: Keys<'_>, _: ColumnsView<'_>) -> Result<(), TaskError> {
         Ok(())
     }
     fn put_counts(&self, _: Layer, _: u32, counts: Counts) -> Result<(), TaskError> {

@@ -9,6 +9,35 @@ pub struct Columns {
     pub dists: Vec<Dists>,
 }
 
+/// Columns that somebody else has.
+#[derive(Clone, Debug)]
+pub struct ColumnsView<'a> {
+    /// One number a key.
+    pub scalars: Vec<&'a [f64]>,
+    /// One distribution a key.
+    pub dists: &'a [Dists],
+}
+
+impl<'a> From<&'a Columns> for ColumnsView<'a> {
+    fn from(columns: &'a Columns) -> Self {
+        Self { scalars: columns.scalars.iter().map(Vec::as_slice).collect(), dists: &columns.dists }
+    }
+}
+
+impl ColumnsView<'_> {
+    /// A copy.
+    pub fn to_columns(&self) -> Columns {
+        Columns { scalars: self.scalars.iter().map(|values| values.to_vec()).collect(), dists: self.dists.to_vec() }
+    }
+
+    /// Number of bytes in memory.
+    pub fn bytes(&self) -> u64 {
+        let scalars: usize = self.scalars.iter().map(|values| values.len()).sum();
+        let dists: usize = self.dists.iter().map(|dists| dists.values.len() * 8 + dists.ends.len() * 9).sum();
+        (scalars * 8 + dists) as u64
+    }
+}
+
 /// A distribution over 0, 1, 2, ... for every key, kept as the span from its first to its last non-zero entry.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dists {

@@ -1,9 +1,11 @@
 //! Sets of ranks while they are being made: one bit a rank, or a sorted list where the set is sparse.
 
+use crate::array::Array;
+
 /// One bit for every rank of a run; bit 0 of word 0 is the run's first rank.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Bitmap {
-    words: Vec<u64>,
+    words: Array<u64>,
     len: u64,
 }
 
@@ -11,11 +13,11 @@ impl Bitmap {
     /// An empty set over `len` ranks.
     pub fn new(len: u64) -> Self {
         let words = usize::try_from(len.div_ceil(64)).expect("a bitmap fits in memory");
-        Self { words: vec![0; words], len }
+        Self { words: Array::zeroed(words), len }
     }
 
     /// A set over `len` ranks from its bits, 64 a word, low bit first; bits past `len` must be 0.
-    pub fn from_words(words: Vec<u64>, len: u64) -> Self {
+    pub fn from_words(words: Array<u64>, len: u64) -> Self {
         debug_assert_eq!(words.len() as u64, len.div_ceil(64));
         Self { words, len }
     }
@@ -38,6 +40,11 @@ impl Bitmap {
     /// The bits, to be set. Bits past `len` must stay 0.
     pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
+    }
+
+    /// For saying that the set will not be used for a while.
+    pub fn releaser(&self) -> crate::array::Releaser {
+        self.words.releaser()
     }
 
     /// Puts a rank in.

@@ -2,6 +2,7 @@
 //!
 //! [`TableName`] says which table; [`open`] gives its [`StateSpace`]: layers, plan, kernels, and the rules for probing.
 
+mod array;
 pub mod bearoff;
 mod columns;
 pub mod conformance;
@@ -12,7 +13,8 @@ pub mod memory;
 mod name;
 mod space;
 
-pub use columns::{Columns, Dists};
+pub use array::{Array, Releaser, Scratch};
+pub use columns::{Columns, ColumnsView, Dists};
 pub use keys::{Bitmap, Keys};
 pub use name::{FAIR_DOUBLES, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, TableName};
 pub use space::*;

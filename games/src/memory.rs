@@ -5,7 +5,8 @@
 //! error. Artifacts that no later task reads are dropped, so the peak is close to what a build on one machine holds on disk at a time.
 //! The finished [`MemoryTable`] answers like a published table, except that its values are the working f64: their error bound is 0.
 
-use crate::columns::Columns;
+use crate::array::{Array, Releaser, Scratch};
+use crate::columns::{Columns, ColumnsView};
 use crate::keys::{Bitmap, Keys};
 use crate::space::*;
 use std::collections::BTreeMap;
@@ -65,6 +66,7 @@ pub struct MemoryIo<'a> {
     written: Mutex<Written>,
     positions: AtomicU64,
     deadline: Option<Instant>,
+    memory_bytes: u64,
 }
 
 impl<'a> MemoryIo<'a> {
@@ -89,12 +91,19 @@ impl<'a> MemoryIo<'a> {
             written: Mutex::default(),
             positions: AtomicU64::new(0),
             deadline: None,
+            memory_bytes: u64::MAX,
         }
     }
 
     /// From this moment on kernels are told to stop, and `step` fails with [`TaskError::Stopped`].
     pub fn until(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// Kernels are told to stay within so many bytes.
+    pub fn within(mut self, memory_bytes: u64) -> Self {
+        self.memory_bytes = memory_bytes;
         self
     }
 
@@ -232,7 +241,38 @@ fn one_value_a_key(columns: &Columns, keys: usize, task: TaskId) -> Result<(), T
     }
 }
 
+/// Scratch that is memory all the same.
+pub struct HeapScratch(Array<u64>, usize);
+
+impl HeapScratch {
+    /// So many bytes. Panics when they are more than an address can count.
+    pub fn zeroed(bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes).expect("scratch that can be addressed");
+        Self(Array::zeroed(bytes.div_ceil(8)), bytes)
+    }
+}
+
+impl Scratch for HeapScratch {
+    fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.0)[..self.1]
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.0)[..self.1]
+    }
+    fn releaser(&self) -> Releaser {
+        Releaser::default()
+    }
+}
+
 impl TaskIo for MemoryIo<'_> {
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError> {
+        Ok(Box::new(HeapScratch::zeroed(bytes)))
+    }
+
     fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         match self.input(ArtifactKind::Index, layer, shard)? {
             Artifact::Index(bits) => Ok(bits.clone()),
@@ -254,19 +294,20 @@ impl TaskIo for MemoryIo<'_> {
         self.output(ArtifactKind::Index, layer, shard, Artifact::Index(bits))
     }
 
-    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError> {
-        self.output(ArtifactKind::Work, layer, shard, Artifact::Work(columns.clone()))
+    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        self.output(ArtifactKind::Work, layer, shard, Artifact::Work(columns.to_columns()))
     }
 
-    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: &Columns) -> Result<(), TaskError> {
+    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
         let run = self.run_of(layer, shard)?;
         let keys = ascending(keys, &run)?;
-        one_value_a_key(columns, keys.len(), self.next)?;
+        let columns = columns.to_columns();
+        one_value_a_key(&columns, keys.len(), self.next)?;
         let (scalars, dists) = (self.space.scalar_columns().len(), self.space.dist_columns().len());
         if columns.scalars.len() != scalars || columns.dists.len() != dists {
             return broken(format!("layer {layer} shard {shard} must have {scalars} scalar and {dists} distribution columns"));
         }
-        let artifact = Artifact::Shard(MemoryShard { run, keys, columns: columns.clone() });
+        let artifact = Artifact::Shard(MemoryShard { run, keys, columns });
         self.output(ArtifactKind::Shard, layer, shard, artifact)
     }
 

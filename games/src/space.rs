@@ -11,7 +11,8 @@
 //!
 //! Everything here is a pure function of the table's name, so any process can compute the whole plan without asking anyone.
 
-use crate::columns::Columns;
+use crate::array::Scratch;
+use crate::columns::{Columns, ColumnsView};
 use crate::keys::{Bitmap, Keys};
 use crate::name::TableName;
 use std::fmt;
@@ -51,8 +52,8 @@ pub struct LayerInfo {
     pub keys: Option<u64>,
     /// The runs of ranks that are its shards: they cover `0..universe` without gaps, in order.
     pub shards: Vec<Range<u64>>,
-    /// Number of blocks (parts of the layer that share a signature) in each shard.
-    pub blocks: Vec<u64>,
+    /// Number of blocks of the layer: parts that share a signature. A shard may begin and end within one.
+    pub blocks: u64,
 }
 
 /// Which way a stage works.
@@ -133,7 +134,7 @@ pub struct TaskPlan {
     pub outputs: Vec<ArtifactId>,
     /// Estimate of its work, in positions of the universe.
     pub cost: u64,
-    /// Upper bound of the memory it needs, in bytes.
+    /// The least memory that it can do with, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -203,6 +204,10 @@ pub enum TaskError {
 
 /// What a kernel reads and writes. The worker implements it over files, tests over a map.
 pub trait TaskIo: Sync {
+    /// How many bytes of memory the kernel should stay within. It may need more than that only where its plan says so.
+    fn memory_bytes(&self) -> u64;
+    /// Memory with a temporary file behind it, for a kernel that has to stay within little.
+    fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError>;
     /// The keys of an input of kind [`ArtifactKind::Index`], as bits over the shard's run of ranks (bit 0 is the first of the run).
     fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
     /// The values of an input of kind [`ArtifactKind::Work`], in the order of its keys.
@@ -210,9 +215,9 @@ pub trait TaskIo: Sync {
     /// Writes an output of kind [`ArtifactKind::Index`].
     fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`].
-    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError>;
+    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Shard`]: the values are packed, the keys written beside them.
-    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: &Columns) -> Result<(), TaskError>;
+    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError>;
     /// Records what was counted. Called by one pass of the game, once for every shard of every layer.
     fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError>;
     /// Records what the backward pass found about the states of a shard of a layer; called at most once for each; a game without

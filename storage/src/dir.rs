@@ -151,6 +151,13 @@ impl TableDir {
     }
 
     /// A new file in `build/tmp`, removed again when it is dropped before it got its name.
+    /// A path in the folder of temporary files, which is there, that this process has not used yet.
+    pub(crate) fn tmp_path(&self) -> Result<PathBuf, StoreError> {
+        create_dirs(&self.path(TMP))?;
+        let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        Ok(self.path(&format!("{TMP}/{}-{number}", std::process::id())))
+    }
+
     pub(crate) fn create_tmp(&self) -> Result<TmpFile, StoreError> {
         loop {
             // Processes on other machines may have the same number, so a name that is taken is left alone.

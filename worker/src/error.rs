@@ -54,6 +54,9 @@ pub enum IoFault {
         /// What the store said.
         source: Arc<StoreError>,
     },
+    /// A temporary file for work that is larger than memory could not be made.
+    #[error("cannot make a temporary file to work in: {0}")]
+    Scratch(Arc<StoreError>),
     /// The kernel asked for a file that its plan does not name, or wrote one that it should not, or none. A fault of the program.
     #[error("the kernel does not keep to its plan: {0}")]
     Plan(String),
@@ -67,7 +70,7 @@ impl IoFault {
     pub(crate) fn reason(&self) -> Reason {
         match self {
             IoFault::BadInput { .. } => Reason::BadInput,
-            IoFault::Write { source, .. } if source.is_disk_full() => Reason::DiskFull,
+            IoFault::Write { source, .. } | IoFault::Scratch(source) if source.is_disk_full() => Reason::DiskFull,
             _ => Reason::Error,
         }
     }

@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, Columns, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, StateSpace, TaskError, TaskIo,
+    ArtifactId, ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, Releaser, Scratch,
+    StateSpace, TaskError, TaskIo,
 };
 use strata_proto::v1;
 use strata_storage::{
-    ColumnRef, FileRecord, ShardError, ShardFile, ShardSpec, TableDir, encode_bits, encode_sorted, write_shard,
+    ColumnRef, FileRecord, ScratchMap, ShardError, ShardFile, ShardSpec, TableDir, encode_bits, encode_sorted, write_shard,
 };
 
 /// Most bytes of outputs that wait for the disk.
@@ -34,6 +35,7 @@ pub(crate) struct FileIo<'a> {
     layers: BTreeMap<Layer, &'a LayerInfo>,
     inputs: BTreeMap<ArtifactId, FileRecord>,
     control: &'a Control,
+    memory_bytes: u64,
     writer: Writer<'a>,
     counts: Mutex<BTreeMap<(Layer, u32), Counts>>,
     stats: Mutex<BTreeMap<(Layer, u32), LayerStats>>,
@@ -69,12 +71,6 @@ fn keys_bytes(keys: Keys<'_>) -> u64 {
     }
 }
 
-fn columns_bytes(columns: &Columns) -> u64 {
-    let scalars: usize = columns.scalars.iter().map(Vec::len).sum();
-    let dists: usize = columns.dists.iter().map(|dists| dists.values.len() * 8 + dists.ends.len() * 9).sum();
-    (scalars * 8 + dists) as u64
-}
-
 /// Which file to write: the plain facts that a writing thread needs.
 struct Target<'a> {
     table: Arc<str>,
@@ -87,7 +83,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn write(&self, keys: Option<Keys<'_>>, columns: Option<&Columns>) -> Result<FileRecord, IoFault> {
+    fn write(&self, keys: Option<Keys<'_>>, columns: Option<&ColumnsView<'_>>) -> Result<FileRecord, IoFault> {
         let ArtifactId { kind, layer, shard } = self.artifact;
         let index = match keys {
             None => None,
@@ -118,7 +114,7 @@ impl Target<'_> {
             .map_err(|error| IoFault::Write { artifact: self.artifact, source: error.into() })
     }
 
-    fn column_refs<'c>(&self, columns: &'c Columns) -> Result<Vec<ColumnRef<'c>>, IoFault> {
+    fn column_refs<'c>(&self, columns: &ColumnsView<'c>) -> Result<Vec<ColumnRef<'c>>, IoFault> {
         let (scalars, dists) = (self.space.scalar_columns(), self.space.dist_columns());
         if columns.scalars.len() != scalars.len() || columns.dists.len() != dists.len() {
             let ArtifactId { layer, shard, .. } = self.artifact;
@@ -130,7 +126,7 @@ impl Target<'_> {
             )));
         }
         let scalars = scalars.iter().zip(&columns.scalars).map(|(&name, values)| ColumnRef::Scalar { name, values });
-        let dists = dists.iter().zip(&columns.dists).map(|(&name, dists)| ColumnRef::Dist {
+        let dists = dists.iter().zip(columns.dists).map(|(&name, dists)| ColumnRef::Dist {
             name,
             ends: &dists.ends,
             firsts: &dists.firsts,
@@ -156,6 +152,7 @@ impl<'a> FileIo<'a> {
             layers: space.layers().iter().map(|info| (info.layer, info)).collect(),
             inputs: inputs.into_iter().map(|record| (artifact_id(&record), record)).collect(),
             control,
+            memory_bytes,
             writer: Writer::new((memory_bytes / 8).clamp(LEAST_WAITING, MOST_WAITING)),
             counts: Mutex::default(),
             stats: Mutex::default(),
@@ -219,7 +216,7 @@ impl<'a> FileIo<'a> {
     fn run_of(&self, layer: Layer, shard: u32) -> Option<(Range<u64>, u64)> {
         let info = self.layers.get(&layer)?;
         let number = usize::try_from(shard).ok()?;
-        Some((info.shards.get(number)?.clone(), info.blocks.get(number).copied().unwrap_or(0)))
+        Some((info.shards.get(number)?.clone(), info.blocks))
     }
 
     /// Opens an input, after checking that it is what the coordinator says.
@@ -241,21 +238,22 @@ impl<'a> FileIo<'a> {
         result.or_else(|error| self.fail(bad_input(error)))
     }
 
-    fn put(&self, artifact: ArtifactId, keys: Option<Keys<'_>>, columns: Option<&Columns>) -> Result<(), TaskError> {
+    fn put(&self, artifact: ArtifactId, keys: Option<Keys<'_>>, columns: Option<ColumnsView<'_>>) -> Result<(), TaskError> {
         let Some((run, blocks)) = self.run_of(artifact.layer, artifact.shard) else {
             return self.fail(IoFault::Plan(format!("it writes {artifact:?}, and there is no such shard")));
         };
         let (first_rank, universe) = (run.start, run.end - run.start);
         let target =
             Target { table: Arc::clone(&self.table), dir: self.dir, space: self.space, artifact, first_rank, universe, blocks };
-        let bytes = keys.map_or(0, keys_bytes) + columns.map_or(0, columns_bytes);
+        let bytes = keys.map_or(0, keys_bytes) + columns.as_ref().map_or(0, ColumnsView::bytes);
         if !self.writer.takes(bytes) {
-            return Ok(self.writer.write_now(|| target.write(keys, columns))?);
+            return Ok(self.writer.write_now(|| target.write(keys, columns.as_ref()))?);
         }
         self.writer.reserve(bytes)?;
         let keys = keys.map(OwnedKeys::of);
-        let columns = columns.cloned();
-        let write: Write<'a> = Box::new(move || target.write(keys.as_ref().map(OwnedKeys::keys), columns.as_ref()));
+        let columns = columns.as_ref().map(ColumnsView::to_columns);
+        let write: Write<'a> =
+            Box::new(move || target.write(keys.as_ref().map(OwnedKeys::keys), columns.as_ref().map(ColumnsView::from).as_ref()));
         self.writer.queue(bytes, write);
         Ok(())
     }
@@ -269,7 +267,34 @@ fn bad_input(error: ShardError) -> IoFault {
     IoFault::BadInput { path: error.path, cause }
 }
 
+/// Scratch of the directory, as kernels know it.
+struct FileScratch(ScratchMap);
+
+impl Scratch for FileScratch {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+    fn releaser(&self) -> Releaser {
+        Releaser::new(self.0.releaser())
+    }
+}
+
 impl TaskIo for FileIo<'_> {
+    fn memory_bytes(&self) -> u64 {
+        // What waits for the disk comes out of the same memory.
+        self.memory_bytes - self.writer.limit().min(self.memory_bytes)
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError> {
+        match self.dir.scratch(bytes) {
+            Ok(map) => Ok(Box::new(FileScratch(map))),
+            Err(error) => self.fail(IoFault::Scratch(error.into())),
+        }
+    }
+
     fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         let (file, record) = self.input(ArtifactKind::Index, layer, shard)?;
         let index = self.read(file.index())?;
@@ -298,11 +323,11 @@ impl TaskIo for FileIo<'_> {
         self.put(ArtifactId { kind: ArtifactKind::Index, layer, shard }, Some(keys), None)
     }
 
-    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError> {
+    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
         self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, None, Some(columns))
     }
 
-    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: &Columns) -> Result<(), TaskError> {
+    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
         self.put(ArtifactId { kind: ArtifactKind::Shard, layer, shard }, Some(keys), Some(columns))
     }
 

@@ -127,13 +127,13 @@ impl Built {
                 stats: None,
                 shards: Vec::new(),
             };
-            for (shard, (run, &blocks)) in (0..).zip(info.shards.iter().zip(&info.blocks)) {
+            for (shard, run) in (0..).zip(&info.shards) {
                 let counts = &self.counts[&(info.layer.0, shard)];
                 layer.states += counts.states;
                 layer.afterstates += counts.afterstates;
                 layer.terminal += counts.terminal;
                 let record = &self.files[&ArtifactId { kind: ArtifactKind::Shard, layer: info.layer, shard }];
-                layer.shards.push(ManifestShard::new(record, run.start, run.end - run.start, blocks));
+                layer.shards.push(ManifestShard::new(record, run.start, run.end - run.start, info.blocks));
             }
             layer
         });

@@ -47,6 +47,11 @@ impl<'a> Writer<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Bytes of copies that may wait.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Whether a copy of so many bytes may wait at all.
     pub(crate) fn takes(&self, bytes: u64) -> bool {
         bytes <= self.limit

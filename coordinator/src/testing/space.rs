@@ -28,7 +28,7 @@ impl FakeSpace {
             universe: u64::from(shards) * RANKS,
             keys: at.is_multiple_of(2).then_some(u64::from(shards) * super::KEYS),
             shards: runs().collect(),
-            blocks: runs().map(|_| 1).collect(),
+            blocks: 1,
         };
         let count = layers as usize;
         let spans: Vec<Range<usize>> = (0..count).step_by(span).map(|start| start..(start + span).min(count)).collect();

@@ -39,9 +39,9 @@ impl Bearoff {
                 let (columns, chains) = self.compute(pips, ordinals.clone(), &window, io)?;
                 let keys = self.keys(pips, ordinals.clone(), info.shards[shard].start);
                 let number = plan::small(shard);
-                io.put_shard(info.layer, number, Keys::Sorted(&keys), &columns)?;
+                io.put_shard(info.layer, number, Keys::Sorted(&keys), (&columns).into())?;
                 if self.plan.is_read_later(pips) {
-                    io.put_work(info.layer, number, &columns)?;
+                    io.put_work(info.layer, number, (&columns).into())?;
                 }
                 let states = ordinals.end - ordinals.start;
                 io.put_counts(info.layer, number, Counts { states, afterstates: 0, terminal: u64::from(pips == 0) })?;

@@ -8,13 +8,16 @@
 //! the work is cut.
 
 use super::Game2048;
-use super::bits::{RankedBits, RankedStripe, ones};
+use super::bits::{Ranked, RankedBits, RankedStripe, ones};
 use super::forward::{empty_cells, pieces};
 use super::lanes::{Job, Lanes, run};
 use super::lines::Lines;
 use super::ranks::{Block, Cursor, LayerRanks, NO_BLOCK, Reading};
+use super::room::Room;
 use super::rows::{MOST_ROWS, NO_NUMBER};
 use super::spawn::{Upper, stripes};
+use crate::array::{Array, Releaser};
+use crate::space::TaskError;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,10 +26,31 @@ use std::sync::Arc;
 pub(super) struct Valued<const R: usize, const C: usize> {
     pub(super) ranks: Arc<LayerRanks<R, C>>,
     pub(super) set: RankedBits,
-    pub(super) values: Vec<f64>,
+    pub(super) values: Array<f64>,
 }
 
 impl<const R: usize, const C: usize> Valued<R, C> {
+    /// The values, for look-ups.
+    pub(super) fn view(&self) -> Values<'_, R, C> {
+        Values { ranks: &self.ranks, set: self.set.view(), values: &self.values }
+    }
+
+    /// It will not be used for a while.
+    pub(super) fn release(&self) {
+        self.values.releaser().release();
+        self.set.releaser().release();
+    }
+}
+
+/// Values of all boards of one kind and age, at hand for look-ups.
+#[derive(Clone, Copy)]
+pub(super) struct Values<'a, const R: usize, const C: usize> {
+    pub(super) ranks: &'a LayerRanks<R, C>,
+    pub(super) set: Ranked<'a>,
+    pub(super) values: &'a [f64],
+}
+
+impl<const R: usize, const C: usize> Values<'_, R, C> {
     /// The value of a board of this kind and age.
     #[inline(always)]
     pub(super) fn get(&self, board: u64) -> f64 {
@@ -35,12 +59,12 @@ impl<const R: usize, const C: usize> Valued<R, C> {
 }
 
 /// The values of the states that new tiles make: of a 2, of a 4. `None` for an age that the table does not have.
-pub(super) type Children<'a, const R: usize, const C: usize> = [Option<&'a Valued<R, C>>; 2];
+pub(super) type Children<'a, const R: usize, const C: usize> = [Option<Values<'a, R, C>>; 2];
 
 /// Splits values into the parts of pieces of blocks.
 pub(super) fn split_values<'v, T, const R: usize, const C: usize>(
     ranks: &LayerRanks<R, C>,
-    set: &RankedBits,
+    set: Ranked<'_>,
     pieces: Vec<Range<usize>>,
     mut values: &'v mut [T],
 ) -> Vec<(Range<usize>, &'v mut [T])> {
@@ -55,12 +79,22 @@ pub(super) fn split_values<'v, T, const R: usize, const C: usize>(
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
     /// The values of a set of afterstates, in its order.
-    pub(super) fn value_afterstates(&self, ranks: &LayerRanks<R, C>, set: &RankedBits, children: Children<'_, R, C>) -> Vec<f64> {
-        let mut values = vec![0.0; set.count() as usize];
-        split_values(ranks, set, pieces(ranks), &mut values)
-            .into_par_iter()
-            .for_each(|(blocks, values)| run(ValueAfterstates { game: self, ranks, set, children, blocks, values }));
-        values
+    pub(super) fn value_afterstates(
+        &self,
+        room: &Room<'_>,
+        ranks: &LayerRanks<R, C>,
+        set: &RankedBits,
+        children: [Option<&Valued<R, C>>; 2],
+    ) -> Result<Array<f64>, TaskError> {
+        let mut values = room.array_anywhere(set.count() as usize, set.bytes())?;
+        let done = [values.releaser(), set.releaser()];
+        let (set, views) = (set.view(), children.map(|child| child.map(Valued::view)));
+        split_values(ranks, set, pieces(ranks), &mut values).into_par_iter().for_each(|(blocks, values)| {
+            run(ValueAfterstates { game: self, ranks, set, children: views, blocks, values });
+            children.into_iter().flatten().for_each(Valued::release);
+            done.iter().for_each(Releaser::release);
+        });
+        Ok(values)
     }
 
     /// The value of an afterstate, board by board.
@@ -68,7 +102,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         if self.has_won(board) {
             return 1.0;
         }
-        let value = |board: u64, age: u32, states: Option<&Valued<R, C>>| match states {
+        let value = |board: u64, age: u32, states: Option<Values<'_, R, C>>| match states {
             Some(states) => states.get(board),
             None => self.value_without_moves(board, age),
         };
@@ -97,7 +131,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
 struct ValueAfterstates<'a, const R: usize, const C: usize> {
     game: &'a Game2048<R, C>,
     ranks: &'a LayerRanks<R, C>,
-    set: &'a RankedBits,
+    set: Ranked<'a>,
     children: Children<'a, R, C>,
     blocks: Range<usize>,
     values: &'a mut [f64],
@@ -148,7 +182,7 @@ struct LastChild {
 fn last_child<const R: usize, const C: usize>(
     ranks: &LayerRanks<R, C>,
     block: &Block,
-    child: Option<&Valued<R, C>>,
+    child: Option<Values<'_, R, C>>,
     tile: usize,
 ) -> Option<LastChild> {
     let (child, first) = (child?, usize::from(block.first));
@@ -194,9 +228,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             for (tile, (child, sums)) in children.iter().zip(&mut sums).enumerate() {
                 let Some(child) = child else { continue };
                 let mut infos = upper.infos;
-                infos[r] = rows.row(upper.board | 1 << (cell as usize + tile) , r);
+                infos[r] = rows.row(upper.board | 1 << (cell as usize + tile), r);
                 let stripe = child.ranks.stripe(&infos, last);
-                let found = RankedStripe::of(&child.set, stripe.start.into(), width);
+                let found = RankedStripe::of(child.set, stripe.start.into(), width);
                 let numbers = &numbers[stripe.reading as usize];
                 for (sum, &number) in sums[..n].iter_mut().zip(&numbers[..n]) {
                     *sum += child.values[found.find(number.into())];
@@ -219,7 +253,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 continue;
             };
             let start = u64::from(base) + upper.number * u64::from(last_child.width);
-            let found = RankedStripe::of(&child.set, start, last_child.width);
+            let found = RankedStripe::of(child.set, start, last_child.width);
             let grown = &rows.turns[usize::from(rows.sum_beside(last, 2 << tile).expect("the block exists"))];
             let reading = if upper.is_palindrome { Reading::Smaller } else { Reading::AsIs };
             for (sum, &number) in sums[..n].iter_mut().zip(&numbers[0][..n]) {
@@ -233,7 +267,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let (mut i, mut j) = (0, 0);
         for number in ones(bits) {
             values[j] = if open >> number & 1 == 1 {
-                let cells = upper_cells + steps[number as usize].spawned[0][..C].iter().filter(|&&to| to != NO_NUMBER).count() as u32;
+                let cells =
+                    upper_cells + steps[number as usize].spawned[0][..C].iter().filter(|&&to| to != NO_NUMBER).count() as u32;
                 let value = self.mean(sums[0][i], sums[1][i], cells);
                 i += 1;
                 value

@@ -4,62 +4,67 @@
 //! of the age are made again from the afterstates of the two ages before, valued ([`super::states`]), and kept until the afterstates of
 //! those ages are done. What a stage hands to the next is the values of the states of its two lowest ages.
 
+use super::Game2048;
 use super::after::Valued;
 use super::bits::RankedBits;
-use super::forward::parents_of;
+use super::forward::for_shards;
 use super::lines::Lines;
 use super::plan::{FIRST_AGE, LAST_START};
+use super::room::Room;
 use super::spawn::Afterstates;
-use super::{Game2048, value_column};
-use crate::keys::{Bitmap, Keys};
+use crate::columns::ColumnsView;
+use crate::keys::Keys;
 use crate::space::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
     pub(super) fn run_backward(&self, run: Range<usize>, io: &dyn TaskIo) -> Result<(), TaskError> {
+        let room = Room::new(io);
         let first = self.layers[run.start].layer.0;
         // Afterstates of the ages around the one that is worked on, and the values of the states above it.
         let mut known: Vec<Afterstates<R, C>> = Vec::new();
-        let load = |layer: Layer| Ok::<_, TaskError>(self.restored(self.ranks(layer.0), io.load_index(layer, 0)?));
-        let top = self.layers.len().min(run.end + 1);
-        for info in &self.layers[run.end.saturating_sub(2)..top] {
-            known.push(load(info.layer)?);
+        for info in &self.layers[run.end.saturating_sub(2)..self.layers.len().min(run.end + 1)] {
+            known.push(self.loaded(&room, info, io)?);
         }
         let mut above: Vec<Valued<R, C>> = Vec::new();
         for info in &self.layers[run.end..self.layers.len().min(run.end + 2)] {
-            let ranks = self.ranks(info.layer.0);
-            let set = RankedBits::new(&self.states_of(&ranks, parents_of(&known, info.layer.0)));
-            let values = io.load_work(info.layer, 0)?.scalars.swap_remove(0);
-            above.push(Valued { ranks, set, values });
+            above.push(self.handed_over(&room, info, &known, io)?);
         }
         let mut starts: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for at in run.clone().rev() {
-            let (layer, age) = (self.layers[at].layer, self.layers[at].layer.0);
+            let (info, age) = (&self.layers[at], self.layers[at].layer.0);
             known.retain(|known| known.ranks.age() <= age);
-            if let Some(below) = at.checked_sub(2).map(|below| self.layers[below].layer)
-                && !known.iter().any(|known| known.ranks.age() == below.0)
+            if let Some(below) = at.checked_sub(2).map(|below| &self.layers[below])
+                && !known.iter().any(|known| known.ranks.age() == below.layer.0)
             {
-                known.push(load(below)?);
+                known.push(self.loaded(&room, below, io)?);
             }
             let now = known.iter().position(|known| known.ranks.age() == age).expect("the stage loads its layers");
             let now = known.swap_remove(now);
             let children = [2, 4].map(|more| above.iter().find(|states| states.ranks.age() == age + more));
-            let set = RankedBits::new(&now.places);
-            let values = self.value_afterstates(&now.ranks, &set, children);
-            let values = self.put_values(layer, &now, &set, values, io)?;
-            let after = Valued { ranks: now.ranks, set, values };
-            let states = RankedBits::new(&self.states_of(&after.ranks, parents_of(&known, age)));
-            let (states, stats) = self.value_states(&after.ranks, states, &after);
-            io.put_stats(layer, 0, stats)?;
-            io.progress(layer, after.set.count())?;
+            let words = now.places.words();
+            let mut set = RankedBits::begin(words.len(), |words| room.array_anywhere(words, 0))?;
+            set.tell(0, words);
+            let values = self.value_afterstates(&room, &now.ranks, &set, children)?;
+            let after = Valued { ranks: Arc::clone(&now.ranks), set, values };
+            self.put_values(&room, info, &now, &after, io)?;
+            drop(now);
+            above.retain(|states| states.ranks.age() < age + 4);
+            let states = self.states_of(&room, &after.ranks, &known)?;
+            let (states, stats) = self.value_states(&room, &after.ranks, states, &after)?;
+            for (shard, _) in (0..).zip(&info.shards) {
+                // States do not lie in shards: the first has them all.
+                io.put_stats(info.layer, shard, if shard == 0 { stats } else { LayerStats::default() })?;
+            }
+            io.progress(info.layer, after.set.count())?;
             if run.start > 0 && age <= first + 2 {
-                io.put_work(layer, 0, &value_column(states.values.clone()))?;
+                hand_over(info, &states, io)?;
             }
             if age <= LAST_START {
                 starts.insert(age, self.start_value(age, &after));
             }
-            above.retain(|states| states.ranks.age() < age + 4);
             above.push(states);
         }
         if first == FIRST_AGE {
@@ -68,38 +73,76 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         Ok(())
     }
 
-    /// Writes the values of a layer: of the stored place of each afterstate. Gives them back.
+    /// The values of states that a stage before has handed over.
+    fn handed_over(
+        &self,
+        room: &Room<'_>,
+        info: &LayerInfo,
+        known: &[Afterstates<R, C>],
+        io: &dyn TaskIo,
+    ) -> Result<Valued<R, C>, TaskError> {
+        let ranks = self.ranks(info.layer.0);
+        let set = self.states_of(room, &ranks, known)?;
+        let mut values = room.array::<f64>(set.count() as usize)?;
+        for (shard, run) in (0..).zip(&info.shards) {
+            let part = io.load_work(info.layer, shard)?.scalars.swap_remove(0);
+            let start = set.view().before(run.start) as usize;
+            // As many as there are states, or the files are not of this table; then what follows finds other values, and says so.
+            let to = values.get_mut(start..start + part.len()).ok_or_else(|| TaskError::Io(Box::new(OtherStates(info.layer))))?;
+            to.copy_from_slice(&part);
+        }
+        values.releaser().release();
+        Ok(Valued { ranks, set, values })
+    }
+
+    /// Writes the values of a layer: of the stored place of each afterstate.
     fn put_values(
         &self,
-        layer: Layer,
-        after: &Afterstates<R, C>,
-        set: &RankedBits,
-        values: Vec<f64>,
+        room: &Room<'_>,
+        info: &LayerInfo,
+        now: &Afterstates<R, C>,
+        after: &Valued<R, C>,
         io: &dyn TaskIo,
-    ) -> Result<Vec<f64>, TaskError> {
-        let Some(stored) = self.stored(after) else {
-            let columns = value_column(values);
-            io.put_shard(layer, 0, Keys::Bits(&after.places), &columns)?;
-            return Ok(columns.scalars.into_iter().next().unwrap_or_default());
-        };
-        let columns = value_column(stored_values(&stored, set, &values));
-        io.put_shard(layer, 0, Keys::Bits(&stored), &columns)?;
-        Ok(values)
+    ) -> Result<(), TaskError> {
+        let stored = self.stored(room, now)?;
+        for_shards(info, stored.as_ref().unwrap_or(&now.places), |shard, run, keys| {
+            let reduced: Vec<f64>;
+            let values = if R == C {
+                reduced = keys.iter().map(|key| after.values[after.set.view().find(run.start + key)]).collect();
+                &reduced[..]
+            } else {
+                &after.values[after.set.view().before(run.start) as usize..after.set.view().before(run.end) as usize]
+            };
+            let columns = ColumnsView { scalars: vec![values], dists: &[] };
+            io.put_shard(info.layer, shard, Keys::Bits(keys), columns)
+        })?;
+        after.release();
+        Ok(())
     }
 
     /// The chance of a start of this age, and the value over those starts times the chance.
     fn start_value(&self, age: u32, after: &Valued<R, C>) -> (f64, f64) {
         let starts = self.start_boards().into_iter().filter(|&(board, _)| Lines::<R, C>::age(board) == age);
         starts.fold((0.0, 0.0), |(value, chance), (board, p)| {
-            (value + p * self.state_value(board, age, Some(after)), chance + p)
+            (value + p * self.state_value(board, age, Some(after.view())), chance + p)
         })
     }
 }
 
-/// The values of the places that are stored.
-fn stored_values(stored: &Bitmap, set: &RankedBits, values: &[f64]) -> Vec<f64> {
-    stored.iter().map(|place| values[set.find(place)]).collect()
+/// Writes the values of the states of a layer for the next stage, in the shards of their places.
+fn hand_over<const R: usize, const C: usize>(info: &LayerInfo, states: &Valued<R, C>, io: &dyn TaskIo) -> Result<(), TaskError> {
+    for (shard, run) in (0..).zip(&info.shards) {
+        let values = &states.values[states.set.view().before(run.start) as usize..states.set.view().before(run.end) as usize];
+        io.put_work(info.layer, shard, ColumnsView { scalars: vec![values], dists: &[] })?;
+    }
+    states.release();
+    Ok(())
 }
+
+/// Values that were handed over are not those of the layer's states.
+#[derive(thiserror::Error, Debug)]
+#[error("the working values of layer {0} are not as many as its states: the files of the build do not belong together")]
+struct OtherStates(Layer);
 
 /// The value over the random start, and the mean over the starts of each age.
 fn put_start_values(starts: &BTreeMap<u32, (f64, f64)>, io: &dyn TaskIo) {

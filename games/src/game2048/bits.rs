@@ -1,6 +1,7 @@
 //! Sets of places as bits: one that many threads fill, the part of one that a thread fills alone, and one that counts.
 
-use crate::keys::Bitmap;
+use crate::array::{Array, Releaser};
+use crate::space::TaskError;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -178,16 +179,17 @@ impl BlockBits {
     }
 }
 
-/// A set under construction. Insertion is one OR, so threads may fill it in any order and twice.
-pub struct AtomicBits {
-    words: Vec<AtomicU64>,
-    len: u64,
+/// A set under construction, or the part of it that a window covers. Insertion is one OR, so threads may fill it in any order and twice.
+#[derive(Clone, Copy)]
+pub struct AtomicBits<'a> {
+    words: &'a [AtomicU64],
+    first: usize,
 }
 
-impl AtomicBits {
-    /// An empty set over `len` places.
-    pub fn new(len: u64) -> Self {
-        Self { words: (0..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), len }
+impl<'a> AtomicBits<'a> {
+    /// Over words of which the first is number `first` of the set.
+    pub fn over(words: &'a mut [u64], first: usize) -> Self {
+        Self { words: super::lanes::as_atomic(words), first }
     }
 
     /// Puts a place in. Most come more than once, so the locked OR is done only for those that are not in yet.
@@ -198,8 +200,9 @@ impl AtomicBits {
 
     #[inline(always)]
     fn or(&self, at: usize, bits: u64) {
-        let word = &self.words[at];
-        if word.load(Relaxed) & bits != bits {
+        if let Some(word) = self.words.get(at.wrapping_sub(self.first))
+            && word.load(Relaxed) & bits != bits
+        {
             word.fetch_or(bits, Relaxed);
         }
     }
@@ -212,18 +215,19 @@ impl AtomicBits {
     /// Asks for the memory of a place.
     #[inline(always)]
     pub fn prefetch(&self, place: u64) {
-        super::lanes::prefetch(&self.words, (place >> 6) as usize);
+        super::lanes::prefetch(self.words, ((place >> 6) as usize).wrapping_sub(self.first));
     }
 
-    /// The finished set.
-    pub fn into_bitmap(self) -> Bitmap {
-        Bitmap::from_words(self.words.into_iter().map(AtomicU64::into_inner).collect(), self.len)
+    /// The places that are covered; others are not put in.
+    pub fn places(&self) -> Range<u64> {
+        (self.first as u64) << 6..((self.first + self.words.len()) as u64) << 6
     }
 }
 
 /// 64 places: which of them are in the set, and how many are before them. One cache line answers a look-up.
-#[derive(Clone, Copy, Default)]
-struct Record {
+#[derive(Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Record {
     bits: u64,
     before: u64,
 }
@@ -231,24 +235,27 @@ struct Record {
 /// A finished set that gives each of its places a number.
 #[derive(Default)]
 pub struct RankedBits {
-    records: Vec<Record>,
+    records: Array<Record>,
     count: u64,
 }
 
 impl RankedBits {
-    /// Counts a set.
-    pub fn new(bitmap: &Bitmap) -> Self {
-        let mut count = 0;
-        let records = bitmap
-            .words()
-            .iter()
-            .map(|&bits| {
-                let before = count;
-                count += u64::from(bits.count_ones());
-                Record { bits, before }
-            })
-            .collect();
-        Self { records, count }
+    /// A set without members, over so many words that are still to be told: `records` are as many zeros.
+    pub fn begin(words: usize, records: impl FnOnce(usize) -> Result<Array<Record>, TaskError>) -> Result<Self, TaskError> {
+        Ok(Self { records: records(words)?, count: 0 })
+    }
+
+    /// Tells the next words, which begin with word `first`.
+    pub fn tell(&mut self, first: usize, words: &[u64]) {
+        for (record, &bits) in self.records[first..].iter_mut().zip(words) {
+            *record = Record { bits, before: self.count };
+            self.count += u64::from(bits.count_ones());
+        }
+    }
+
+    /// The set, for look-ups.
+    pub fn view(&self) -> Ranked<'_> {
+        Ranked { records: &self.records, count: self.count }
     }
 
     /// Number of places in the set.
@@ -256,9 +263,33 @@ impl RankedBits {
         self.count
     }
 
+    /// Bytes in memory.
+    pub fn bytes(&self) -> u64 {
+        size_of_val(&*self.records) as u64
+    }
+
+    /// Number of 64-place words.
+    pub fn words(&self) -> usize {
+        self.records.len()
+    }
+
+    /// For saying that the set will not be used for a while.
+    pub fn releaser(&self) -> Releaser {
+        self.records.releaser()
+    }
+}
+
+/// A finished set, at hand for look-ups.
+#[derive(Clone, Copy)]
+pub struct Ranked<'a> {
+    records: &'a [Record],
+    count: u64,
+}
+
+impl<'a> Ranked<'a> {
     /// How many of the set are before a place, which may be the one after the last.
     #[inline(always)]
-    pub fn before(&self, place: u64) -> u64 {
+    pub fn before(self, place: u64) -> u64 {
         match self.records.get((place >> 6) as usize) {
             Some(record) => record.before + u64::from((record.bits & ((1 << (place & 63)) - 1)).count_ones()),
             None => self.count,
@@ -267,7 +298,7 @@ impl RankedBits {
 
     /// `n` bits from a place on.
     #[inline(always)]
-    pub fn read(&self, start: u64, n: u32) -> u128 {
+    pub fn read(self, start: u64, n: u32) -> u128 {
         let (at, shift) = ((start >> 6) as usize, (start & 63) as u32);
         let three = match self.records.get(at..at + 3) {
             Some([a, b, c]) => [a.bits, b.bits, c.bits],
@@ -278,7 +309,7 @@ impl RankedBits {
 
     /// The number of a place among those of the set. It must be in.
     #[inline(always)]
-    pub fn find(&self, place: u64) -> usize {
+    pub fn find(self, place: u64) -> usize {
         let record = self.records[(place >> 6) as usize];
         let bit = 1u64 << (place & 63);
         debug_assert!(record.bits & bit != 0, "place {place} is not in the set");
@@ -287,14 +318,14 @@ impl RankedBits {
 
     /// Asks for the memory of a place.
     #[inline(always)]
-    pub fn prefetch(&self, place: u64) {
-        super::lanes::prefetch(&self.records, (place >> 6) as usize);
+    pub fn prefetch(self, place: u64) {
+        super::lanes::prefetch(self.records, (place >> 6) as usize);
     }
 
     /// The places of a range that are in the set, ascending.
     #[inline(always)]
-    pub fn places(&self, range: Range<u64>) -> Places<impl Fn(usize) -> u64> {
-        places(|at| self.records.get(at).map_or(0, |record| record.bits), range)
+    pub fn places(self, range: Range<u64>) -> Places<impl Fn(usize) -> u64> {
+        places(move |at| self.records.get(at).map_or(0, |record| record.bits), range)
     }
 }
 
@@ -310,7 +341,7 @@ pub struct RankedStripe {
 impl RankedStripe {
     /// The stripe of `n` places from `start` on.
     #[inline(always)]
-    pub fn of(set: &RankedBits, start: u64, n: u32) -> Self {
+    pub fn of(set: Ranked<'_>, start: u64, n: u32) -> Self {
         let bits = set.read(start, n);
         let before = set.before(start) as usize;
         let low = bits as u64;

@@ -10,17 +10,21 @@ use super::lanes::{Job, Lanes, run};
 use super::lines::Lines;
 use super::moves::{Batch, Tally};
 use super::ranks::{Cursor, LayerRanks};
+use super::room::Room;
 use super::spawn::{Afterstates, Parents, states_of_block};
+use crate::array::{Array, Releaser};
 use crate::keys::{Bitmap, Keys};
 use crate::space::*;
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Pieces that a layer is cut into for each thread.
 const PIECES_A_THREAD: u64 = 24;
 /// Least ranks of a piece: below this a thread spends more time on fetching work than on doing it.
 const LEAST_RANKS: u64 = 1 << 13;
+/// Most ranks of a piece: what it touches of files is held in memory until it is done.
+const MOST_RANKS: u64 = 1 << 20;
 
 /// Memory that a thread needs for one block, used again for the next.
 #[derive(Default)]
@@ -32,7 +36,8 @@ pub(super) struct Bench {
 
 /// Cuts the blocks of a layer into pieces of about the same number of ranks.
 pub(super) fn pieces<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>) -> Vec<Range<usize>> {
-    let least = (ranks.universe() / (PIECES_A_THREAD * rayon::current_num_threads() as u64)).max(LEAST_RANKS);
+    let share = ranks.universe() / (PIECES_A_THREAD * rayon::current_num_threads() as u64);
+    let least = share.clamp(LEAST_RANKS, MOST_RANKS);
     let (mut pieces, mut start, mut from) = (Vec::new(), 0, 0);
     for block in 0..ranks.blocks.len() {
         let end = ranks.block_ranks(block).end;
@@ -42,6 +47,44 @@ pub(super) fn pieces<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>) -
         }
     }
     pieces
+}
+
+/// Fills a set window by window: `fill` puts in what belongs to the window it is given, and is told whether it is the first.
+pub(super) fn collect(room: &Room<'_>, universe: u64, fill: impl Fn(AtomicBits<'_>, bool)) -> Result<Bitmap, TaskError> {
+    let count = universe.div_ceil(64) as usize;
+    let mut words = room.array::<u64>(count)?;
+    let windows = room.windows(count, 8);
+    for (number, window) in windows.iter().enumerate() {
+        if windows.len() == 1 && !words.is_scratch() {
+            fill(AtomicBits::over(&mut words, 0), true);
+            break;
+        }
+        let mut filled = Array::zeroed(window.len());
+        fill(AtomicBits::over(&mut filled, window.start), number == 0);
+        words[window.clone()].copy_from_slice(&filled);
+        words.releaser().release();
+    }
+    Ok(Bitmap::from_words(words, universe))
+}
+
+/// Calls `f` with the part of a layer's set that is each of its shards.
+pub(super) fn for_shards(
+    info: &LayerInfo,
+    set: &Bitmap,
+    mut f: impl FnMut(u32, &Range<u64>, &Bitmap) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    if let [run] = &info.shards[..] {
+        return f(0, run, set);
+    }
+    for (number, run) in (0..).zip(&info.shards) {
+        let mut part = Bitmap::new(run.end - run.start);
+        let first = (run.start >> 6) as usize;
+        let words = part.words().len();
+        part.words_mut().copy_from_slice(&set.words()[first..first + words]);
+        f(number, run, &part)?;
+    }
+    set.releaser().release();
+    Ok(())
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
@@ -59,44 +102,68 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     /// The afterstates of an age, as places, and what was counted.
-    fn move_layer(&self, ranks: &Arc<LayerRanks<R, C>>, parents: Parents<'_, R, C>) -> (Afterstates<R, C>, Tally) {
-        let after = AtomicBits::new(ranks.universe());
+    fn move_layer(
+        &self,
+        room: &Room<'_>,
+        ranks: &Arc<LayerRanks<R, C>>,
+        known: &[Afterstates<R, C>],
+    ) -> Result<(Afterstates<R, C>, Tally), TaskError> {
+        let (parents, done) = (parents_of(known, ranks.age()), releasers(known));
         let starts = self.starts_of(ranks.age());
-        let tallies: Vec<Tally> = pieces(ranks)
-            .into_par_iter()
-            .map_init(Bench::default, |bench, blocks| {
-                run(MoveBlocks { game: self, ranks, parents, starts: &starts, blocks, after: &after, bench })
-            })
-            .collect();
-        let after = Afterstates { ranks: Arc::clone(ranks), places: after.into_bitmap() };
-        (after, tallies.into_iter().sum())
+        let counted = Mutex::new(Tally::default());
+        let places = collect(room, ranks.universe(), |after, is_first| {
+            let tallies: Vec<Tally> = pieces(ranks)
+                .into_par_iter()
+                .map_init(Bench::default, |bench, blocks| {
+                    let tally = run(MoveBlocks { game: self, ranks, parents, starts: &starts, blocks, after, bench });
+                    done.iter().for_each(Releaser::release);
+                    tally
+                })
+                .collect();
+            if is_first {
+                *counted.lock().unwrap_or_else(PoisonError::into_inner) = tallies.into_iter().sum();
+            }
+        })?;
+        let tally = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((Afterstates { ranks: Arc::clone(ranks), places }, tally))
     }
 
     /// The smaller place of each afterstate, which is its rank: what is stored. `None` when each has one place only.
-    pub(super) fn stored(&self, after: &Afterstates<R, C>) -> Option<Bitmap> {
-        (R == C).then(|| {
-            let stored = AtomicBits::new(after.ranks.universe());
+    pub(super) fn stored(&self, room: &Room<'_>, after: &Afterstates<R, C>) -> Result<Option<Bitmap>, TaskError> {
+        if R != C {
+            return Ok(None);
+        }
+        collect(room, after.ranks.universe(), |stored, _| {
             self.for_transposed(after, |place, other| {
                 if place <= other {
                     stored.insert(place);
                 }
             });
-            stored.into_bitmap()
         })
+        .map(Some)
     }
 
-    /// The afterstates of an age, from what is stored.
-    pub(super) fn restored(&self, ranks: Arc<LayerRanks<R, C>>, stored: Bitmap) -> Afterstates<R, C> {
-        let after = Afterstates { ranks, places: stored };
-        if R != C {
-            return after;
+    /// The afterstates of an age, from the files of its shards.
+    pub(super) fn loaded(&self, room: &Room<'_>, info: &LayerInfo, io: &dyn TaskIo) -> Result<Afterstates<R, C>, TaskError> {
+        let mut words = room.array::<u64>(info.universe.div_ceil(64) as usize)?;
+        for (number, run) in (0..).zip(&info.shards) {
+            let part = io.load_index(info.layer, number)?;
+            let first = (run.start >> 6) as usize;
+            words[first..first + part.words().len()].copy_from_slice(part.words());
         }
-        let places = AtomicBits::new(after.ranks.universe());
-        self.for_transposed(&after, |place, other| {
-            places.insert(place);
-            places.insert(other);
-        });
-        Afterstates { ranks: after.ranks, places: places.into_bitmap() }
+        words.releaser().release();
+        let places = Bitmap::from_words(words, info.universe);
+        let after = Afterstates { ranks: self.ranks(info.layer.0), places };
+        if R != C {
+            return Ok(after);
+        }
+        let places = collect(room, info.universe, |places, _| {
+            self.for_transposed(&after, |place, other| {
+                places.insert(place);
+                places.insert(other);
+            });
+        })?;
+        Ok(Afterstates { ranks: after.ranks, places })
     }
 
     /// Calls `f` with each place of a set and the place of the transposed board, on all threads.
@@ -110,19 +177,24 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     pub(super) fn run_forward(&self, run: Range<usize>, io: &dyn TaskIo) -> Result<(), TaskError> {
+        let room = Room::new(io);
         let mut known: Vec<Afterstates<R, C>> = Vec::new();
         for info in &self.layers[run.start.saturating_sub(2)..run.start] {
-            known.push(self.restored(self.ranks(info.layer.0), io.load_index(info.layer, 0)?));
+            known.push(self.loaded(&room, info, io)?);
         }
         for info in &self.layers[run] {
             let age = info.layer.0;
-            let (after, tally) = self.move_layer(&self.ranks(age), parents_of(&known, age));
-            let stored = self.stored(&after);
-            let stored = stored.as_ref().unwrap_or(&after.places);
-            io.put_index(info.layer, 0, Keys::Bits(stored))?;
-            let (states, terminal) = (tally.twice_states / 2, tally.twice_terminal / 2);
-            io.put_counts(info.layer, 0, Counts { states, afterstates: stored.count(), terminal })?;
+            let (after, tally) = self.move_layer(&room, &self.ranks(age), &known)?;
+            let stored = self.stored(&room, &after)?;
+            let (mut states, mut terminal) = (tally.twice_states / 2, tally.twice_terminal / 2);
             io.progress(info.layer, states)?;
+            for_shards(info, stored.as_ref().unwrap_or(&after.places), |shard, _, keys| {
+                io.put_index(info.layer, shard, Keys::Bits(keys))?;
+                // States do not lie in shards: the first counts them all.
+                io.put_counts(info.layer, shard, Counts { states, afterstates: keys.count(), terminal })?;
+                (states, terminal) = (0, 0);
+                Ok(())
+            })?;
             known.retain(|known| known.ranks.age() + 4 > age);
             known.push(after);
         }
@@ -130,9 +202,14 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 }
 
+/// For saying that sets will not be used for a while.
+pub(super) fn releasers<const R: usize, const C: usize>(known: &[Afterstates<R, C>]) -> Vec<Releaser> {
+    known.iter().map(|after| after.places.releaser()).collect()
+}
+
 /// The afterstates that lead to an age by a new 2 and a new 4.
 pub(super) fn parents_of<const R: usize, const C: usize>(known: &[Afterstates<R, C>], age: u32) -> Parents<'_, R, C> {
-    [2, 4].map(|less| known.iter().find(|after| after.ranks.age() + less == age))
+    [2, 4].map(|less| known.iter().find(|after| after.ranks.age() + less == age).map(Afterstates::view))
 }
 
 /// The forward pass over some blocks of a layer.
@@ -142,7 +219,7 @@ struct MoveBlocks<'a, const R: usize, const C: usize> {
     parents: Parents<'a, R, C>,
     starts: &'a [u64],
     blocks: Range<usize>,
-    after: &'a AtomicBits,
+    after: AtomicBits<'a>,
     bench: &'a mut Bench,
 }
 

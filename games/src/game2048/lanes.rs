@@ -4,6 +4,8 @@
 //! operations are of integers, so all widths give the same results. This is the only file of the games with `unsafe` in it.
 #![allow(unsafe_code)]
 
+use std::sync::atomic::AtomicU64;
+
 /// A few 64-bit words that are worked on together.
 pub trait Lanes: Copy {
     /// Number of words.
@@ -232,6 +234,13 @@ pub fn prefetch<T>(table: &[T], at: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (table, at);
+}
+
+/// Words that many threads may change.
+pub fn as_atomic(words: &mut [u64]) -> &[AtomicU64] {
+    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
+    // SAFETY: `AtomicU64` has the size and the bits of `u64`, here also its alignment, and the borrow makes these the only references.
+    unsafe { &*(std::ptr::from_mut(words) as *const [AtomicU64]) }
 }
 
 #[cfg(target_arch = "x86_64")]

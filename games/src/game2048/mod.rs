@@ -19,15 +19,15 @@ mod moves;
 mod plan;
 mod probe;
 pub mod ranks;
+mod room;
 pub mod rows;
 mod spawn;
 mod states;
-mod vertical;
 #[cfg(test)]
 mod tests;
+mod vertical;
 
 use crate::OpenError;
-use crate::columns::Columns;
 use crate::name::{Spec2048, TableName};
 use crate::space::*;
 use lines::Lines;
@@ -273,9 +273,4 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
             None => Ok(Standing::Impossible("it is no board of this size".into())),
         }
     }
-}
-
-/// Values of one shard, the only column of a 2048 table.
-fn value_column(values: Vec<f64>) -> Columns {
-    Columns { scalars: vec![values], dists: Vec::new() }
 }

@@ -116,7 +116,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         block: &Block,
         states: &BlockBits,
         after: &mut BlockBits,
-        everywhere: &AtomicBits,
+        everywhere: AtomicBits<'_>,
         batch: &mut Batch,
     ) -> Tally {
         let mut tally = Tally::default();
@@ -177,7 +177,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     #[inline(always)]
-    fn insert_up_and_down(&self, ranks: &LayerRanks<R, C>, batch: &mut Batch, everywhere: &AtomicBits) {
+    fn insert_up_and_down(&self, ranks: &LayerRanks<R, C>, batch: &mut Batch, everywhere: AtomicBits<'_>) {
         let n = batch.up_down(ranks, &self.lines);
         for places in [&batch.up[..n], &batch.down[..n]] {
             insert_all(places, everywhere);
@@ -191,7 +191,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         &self,
         ranks: &LayerRanks<R, C>,
         places: impl Iterator<Item = u64>,
-        everywhere: &AtomicBits,
+        everywhere: AtomicBits<'_>,
         batch: &mut Batch,
     ) {
         let (mut cursor, mut places) = (None, places.peekable());
@@ -237,7 +237,7 @@ fn moved_bits(bits: u128, steps: &[RowSteps], side: usize, reading: Reading) -> 
 }
 
 #[inline(always)]
-fn insert_all(places: &[u32], set: &AtomicBits) {
+fn insert_all(places: &[u32], set: AtomicBits<'_>) {
     let mut legal = [0u32; BATCH + super::rows::MOST_ROWS];
     let mut n = 0;
     for &place in places {

@@ -6,7 +6,7 @@
 //! of those two. So nothing has to be handed over between stages but what is in the table anyway, and two layers of f64 values.
 //!
 //! Most ages are small (thousands of positions) and there are thousands of them, so a stage takes as many consecutive ages as keep
-//! it below [`STAGE_RANKS`]. Each age is one shard.
+//! it below [`STAGE_RANKS`]. An age is one shard, or several of [`SHARD_RANKS`].
 
 use super::ranks::Rows;
 use crate::OpenError;
@@ -25,6 +25,9 @@ const STAGE_RANKS: u64 = 1 << 26;
 const STAGE_LAYERS: usize = 8;
 /// Ages that the first stage takes at least: those of all starts (4, 6, 8), so that it can value the random start.
 const FIRST_STAGE_LAYERS: usize = 3;
+/// Ranks of a shard: a file of some tens of megabytes, so that no layer is one huge file and none of the small ones is cut. A multiple of
+/// 64, so that sets are cut between words.
+const SHARD_RANKS: u64 = 1 << 25;
 /// Offsets within a layer are 32 bits wide.
 const MOST_RANKS: u128 = 1 << 32;
 
@@ -65,14 +68,14 @@ pub fn layers<const R: usize, const C: usize>(
                 return Err(OpenError { table: crate::TableName::Game2048(spec.clone()), problem, help: narrower(spec) });
             }
             let universe = size.universe as u64;
-            Ok(LayerInfo { layer: Layer(age), universe, keys: None, shards: one_shard(universe), blocks: vec![size.blocks] })
+            Ok(LayerInfo { layer: Layer(age), universe, keys: None, shards: shards(universe), blocks: size.blocks })
         })
         .collect()
 }
 
-/// Every layer is one shard.
-fn one_shard(universe: u64) -> Vec<Range<u64>> {
-    std::iter::once(0..universe).collect()
+/// The shards of a layer: as many ranks each.
+fn shards(universe: u64) -> Vec<Range<u64>> {
+    (0..universe.max(1)).step_by(SHARD_RANKS as usize).map(|start| start..universe.min(start + SHARD_RANKS)).collect()
 }
 
 /// The stages of both passes: forward over runs of ages upwards, then backward over the same runs downwards.
@@ -121,7 +124,11 @@ pub fn task(layers: &[LayerInfo], stages: &[Stage], task: TaskId) -> TaskPlan {
     assert_eq!(task.part, 0, "a stage of 2048 has one task");
     let run = stage.layers.clone();
     let files = |kind: ArtifactKind, range: Range<usize>| {
-        layers[range].iter().map(move |info| ArtifactId { kind, layer: info.layer, shard: 0 }).collect::<Vec<_>>()
+        let of_layer = |info: &LayerInfo| {
+            let layer = info.layer;
+            (0..info.shards.len() as u32).map(move |shard| ArtifactId { kind, layer, shard })
+        };
+        layers[range].iter().flat_map(of_layer).collect::<Vec<_>>()
     };
     let above = run.end..layers.len().min(run.end + 2);
     let ranks: u64 = layers[run.clone()].iter().map(|info| info.universe).sum();
@@ -160,7 +167,7 @@ mod tests {
     use super::*;
 
     fn layer(i: u32, universe: u64) -> LayerInfo {
-        LayerInfo { layer: Layer(4 + 2 * i), universe, keys: None, shards: one_shard(universe), blocks: vec![1] }
+        LayerInfo { layer: Layer(4 + 2 * i), universe, keys: None, shards: shards(universe), blocks: 1 }
     }
 
     #[test]

@@ -228,8 +228,10 @@ impl<const R: usize, const C: usize> Rows<R, C> {
     fn add_sum(&mut self, half: usize, rows: &[u16], goal: Option<u32>) {
         let number = self.sums.len();
         assert!(number < 1 << 12, "{number} sums of rows: the number of a sum has 12 bits");
-        let (mut numbered, firsts): (Vec<u16>, Vec<u16>) =
-            (rows.iter().copied().filter(|&row| row == reverse::<C>(row)).collect(), rows.iter().copied().filter(|&row| row < reverse::<C>(row)).collect());
+        let (mut numbered, firsts): (Vec<u16>, Vec<u16>) = (
+            rows.iter().copied().filter(|&row| row == reverse::<C>(row)).collect(),
+            rows.iter().copied().filter(|&row| row < reverse::<C>(row)).collect(),
+        );
         let turn = Turn::new(numbered.len(), firsts.len());
         numbered.extend(&firsts);
         numbered.extend(firsts.iter().map(|&row| reverse::<C>(row)));

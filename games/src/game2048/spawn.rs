@@ -21,8 +21,24 @@ pub struct Afterstates<const R: usize, const C: usize> {
     pub places: Bitmap,
 }
 
+impl<const R: usize, const C: usize> Afterstates<R, C> {
+    /// The set, at hand.
+    pub fn view(&self) -> Parent<'_, R, C> {
+        Parent { ranks: &self.ranks, words: self.places.words() }
+    }
+}
+
+/// The afterstates of an age, at hand.
+#[derive(Clone, Copy)]
+pub struct Parent<'a, const R: usize, const C: usize> {
+    /// Ranks of the age.
+    pub ranks: &'a LayerRanks<R, C>,
+    /// One bit for every place.
+    pub words: &'a [u64],
+}
+
 /// Where states come from: the afterstates of the age 2 before, and of the age 4 before.
-pub type Parents<'a, const R: usize, const C: usize> = [Option<&'a Afterstates<R, C>>; 2];
+pub type Parents<'a, const R: usize, const C: usize> = [Option<Parent<'a, R, C>>; 2];
 
 /// What is known of one stripe while its boards are gone through.
 #[derive(Clone, Copy)]
@@ -213,7 +229,7 @@ pub fn states_of_block<const R: usize, const C: usize>(
                         continue;
                     }
                     let stripe = parent.ranks.stripe(&infos, last);
-                    let stored = read_bits(parent.places.words(), stripe.start.into(), width);
+                    let stored = read_bits(parent.words, stripe.start.into(), width);
                     bits |= stripe.reading.read(stored, turn);
                 }
             }
@@ -224,7 +240,7 @@ pub fn states_of_block<const R: usize, const C: usize>(
                 let (Some(parent), &Some((base, sum)), false) = (parent, source, has_goal) else { continue };
                 let n = rows.count[sum];
                 let start = base + upper.number * n;
-                let stored = read_bits(parent.places.words(), start, n as u32) & rows.live[sum];
+                let stored = read_bits(parent.words, start, n as u32) & rows.live[sum];
                 let spawned = rows.spawned_of(sum);
                 let mut made = 0;
                 for number in ones(stored) {
@@ -263,7 +279,7 @@ fn nibbles_equal(board: u64, value: u64, bits: u32) -> u64 {
 /// Board by board: what new tiles make of the afterstates of one block, as far as it is in another.
 #[inline(never)]
 fn spawn_block<const R: usize, const C: usize>(
-    parent: &Afterstates<R, C>,
+    parent: Parent<'_, R, C>,
     source: (usize, usize),
     ranks: &LayerRanks<R, C>,
     target: &Block,
@@ -281,12 +297,18 @@ fn spawn_block<const R: usize, const C: usize>(
     let middle = R > 2 && source == sums;
     let mut mask = 0;
     for r in 0..R {
-        let gets = if r == 0 { top } else if r == R - 1 { bottom } else { middle };
+        let gets = if r == 0 {
+            top
+        } else if r == R - 1 {
+            bottom
+        } else {
+            middle
+        };
         mask |= if gets { Lines::<R, C>::ROW_MASK << (4 * C * r) } else { 0 };
     }
     let mut cursor = None;
-    for place in places(|at| parent.places.words()[at], parent.ranks.block_ranks(number)) {
-        let board = cursor.get_or_insert_with(|| Cursor::at(&parent.ranks, place)).board(place);
+    for place in places(|at| parent.words[at], parent.ranks.block_ranks(number)) {
+        let board = cursor.get_or_insert_with(|| Cursor::at(parent.ranks, place)).board(place);
         if goal.is_some_and(|goal| Lines::<R, C>::largest(board) >= goal) {
             continue;
         }

@@ -7,35 +7,37 @@
 //! its image's.
 
 use super::Game2048;
-use super::after::{Valued, split_values};
-use super::bits::{AtomicBits, BlockBits, RankedBits, RankedStripe, ones};
-use super::forward::{Bench, pieces};
+use super::after::{Valued, Values, split_values};
+use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits, RankedStripe, ones};
+use super::forward::{Bench, parents_of, pieces, releasers};
 use super::lanes::{Job, Lanes, prefetch, run};
 use super::moves::{BATCH, Batch};
 use super::ranks::{Block, Cursor, LayerRanks};
+use super::room::Room;
 use super::rows::{MOST_ROWS, RowInfo};
-use super::spawn::{Parents, Upper, states_of_block, stripes};
+use super::spawn::{Afterstates, Parents, Upper, states_of_block, stripes};
 use super::vertical::ILLEGAL;
-use crate::keys::Bitmap;
-use crate::space::LayerStats;
+use crate::array::{Array, Releaser};
+use crate::space::{LayerStats, TaskError};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The best two moves of a state, and how many it has.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// The best two moves of a state, and how many it has, as far as they are known.
+#[derive(Clone, Copy, PartialEq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
 pub(super) struct Best {
-    pub(super) best: f64,
-    pub(super) second: f64,
-    pub(super) moves: u32,
+    best: f64,
+    second: f64,
+    moves: u64,
 }
 
 impl Best {
-    pub(super) const NONE: Self = Self { best: f64::NEG_INFINITY, second: f64::NEG_INFINITY, moves: 0 };
+    const NONE: Self = Self { best: f64::NEG_INFINITY, second: f64::NEG_INFINITY, moves: 0 };
 
     /// One more move.
     #[inline(always)]
-    pub(super) fn add(&mut self, value: f64) {
+    fn add(&mut self, value: f64) {
         // Comparisons that the processor does in one instruction: no value is a NaN.
         let loser = if value > self.best { self.best } else { value };
         self.second = if loser > self.second { loser } else { self.second };
@@ -46,19 +48,25 @@ impl Best {
     /// The moves of the transposed board, all.
     #[inline(always)]
     fn join(self, other: Self) -> Self {
-        Self {
-            best: self.best.max(other.best),
-            second: self.best.min(other.best).max(self.second.max(other.second)),
-            moves: self.moves + other.moves,
-        }
+        let (best, loser) = if other.best > self.best { (other.best, self.best) } else { (self.best, other.best) };
+        let second = if other.second > self.second { other.second } else { self.second };
+        Self { best, second: if loser > second { loser } else { second }, moves: self.moves + other.moves }
     }
+}
+
+/// Which afterstates are looked up: all of them, or in each of several passes those in a window.
+#[derive(Clone)]
+struct Looks {
+    places: Range<u64>,
+    is_first: bool,
+    is_last: bool,
 }
 
 /// Adds one state to the statistics of its layer.
 #[inline(always)]
 fn count(stats: &mut LayerStats, value: f64, best: Best) {
     stats.value_sum += value;
-    stats.legal_moves += u64::from(best.moves);
+    stats.legal_moves += best.moves;
     stats.single_best += u64::from(best.moves == 1);
     if best.moves > 1 {
         stats.single_best += u64::from(LayerStats::is_better(best.best, best.second));
@@ -76,47 +84,105 @@ fn total(blocks: impl IntoIterator<Item = LayerStats>) -> LayerStats {
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// The places of all states of a layer.
-    pub(super) fn states_of(&self, ranks: &LayerRanks<R, C>, parents: Parents<'_, R, C>) -> Bitmap {
-        let states = AtomicBits::new(ranks.universe());
+    /// All states of a layer.
+    pub(super) fn states_of(
+        &self,
+        room: &Room<'_>,
+        ranks: &LayerRanks<R, C>,
+        known: &[Afterstates<R, C>],
+    ) -> Result<RankedBits, TaskError> {
+        let (parents, done) = (parents_of(known, ranks.age()), releasers(known));
         let starts = self.starts_of(ranks.age());
-        pieces(ranks).into_par_iter().for_each_init(Bench::default, |bench, blocks| {
-            run(MakeStates { game: self, ranks, parents, starts: &starts, blocks, states: &states, within: &mut bench.states });
-        });
-        states.into_bitmap()
+        let words = ranks.universe().div_ceil(64) as usize;
+        let mut states = RankedBits::begin(words, |words| room.array(words))?;
+        for window in room.windows(words, 8) {
+            let mut filled = Array::<u64>::zeroed(window.len());
+            let into = AtomicBits::over(&mut filled, window.start);
+            let covered = into.places();
+            pieces(ranks).into_par_iter().for_each_init(Bench::default, |bench, blocks| {
+                if blocks.end > blocks.start
+                    && ranks.block_ranks(blocks.start).start < covered.end
+                    && ranks.block_ranks(blocks.end - 1).end > covered.start
+                {
+                    run(MakeStates {
+                        game: self,
+                        ranks,
+                        parents,
+                        starts: &starts,
+                        blocks,
+                        states: into,
+                        within: &mut bench.states,
+                    });
+                    done.iter().for_each(Releaser::release);
+                }
+            });
+            states.tell(window.start, &filled);
+            states.releaser().release();
+        }
+        Ok(states)
     }
 
     /// The values of a set of states, in its order, and what was found on the way.
-    pub(super) fn value_states(&self, ranks: &Arc<LayerRanks<R, C>>, set: RankedBits, after: &Valued<R, C>) -> (Valued<R, C>, LayerStats) {
-        let n = set.count() as usize;
-        let mut values = vec![0.0; n];
-        let rest = if R == C { n } else { 0 };
-        let mut lateral = vec![Best::NONE; rest];
-        // On rectangles no piece has any.
-        let lateral_set = if R == C { &set } else { &RankedBits::default() };
-        let lateral_parts = split_values(ranks, lateral_set, pieces(ranks), &mut lateral);
-        let parts: Vec<_> = split_values(ranks, &set, pieces(ranks), &mut values).into_iter().zip(lateral_parts).collect();
-        let found: Vec<Vec<LayerStats>> = parts
-            .into_par_iter()
-            .map_init(Bench::default, |bench, ((blocks, values), (_, lateral))| {
-                run(ValueStates { game: self, ranks, set: &set, after, blocks, values, lateral, batch: &mut bench.batch })
-            })
-            .collect();
-        let mut stats = total(found.into_iter().flatten());
+    pub(super) fn value_states(
+        &self,
+        room: &Room<'_>,
+        ranks: &Arc<LayerRanks<R, C>>,
+        set: RankedBits,
+        after: &Valued<R, C>,
+    ) -> Result<(Valued<R, C>, LayerStats), TaskError> {
+        let (n, words) = (set.count() as usize, after.set.words());
+        let mut windows = room.windows(words, 16 + (8 * after.set.count()).div_ceil(words.max(1) as u64));
         if R == C {
-            let found: Vec<Vec<LayerStats>> = split_values(ranks, &set, pieces(ranks), &mut values)
+            windows = std::iter::once(0..words).collect();
+        }
+        let mut values = room.array::<f64>(n)?;
+        // What is known of the states between passes. With one pass over a rectangle that is nothing.
+        let keeps = R == C || windows.len() > 1;
+        let mut bests = room.array::<Best>(if keeps { n } else { 0 })?;
+        let no_set = RankedBits::default();
+        let done = [values.releaser(), bests.releaser(), set.releaser()];
+        let mut stats = LayerStats::default();
+        for (number, window) in windows.iter().enumerate() {
+            let (is_first, is_last) = (number == 0, number + 1 == windows.len());
+            let looks = Looks { places: (window.start as u64) << 6..(window.end as u64) << 6, is_first, is_last };
+            let parts = split_values(ranks, if keeps { set.view() } else { no_set.view() }, pieces(ranks), &mut bests);
+            let parts: Vec<_> = split_values(ranks, set.view(), pieces(ranks), &mut values).into_iter().zip(parts).collect();
+            let found: Vec<Vec<LayerStats>> = parts
+                .into_par_iter()
+                .map_init(Bench::default, |bench, ((blocks, values), (_, bests))| {
+                    let (set, after, looks, batch) = (set.view(), after.view(), &looks, &mut bench.batch);
+                    let found = run(ValueStates { game: self, ranks, set, after, looks, blocks, values, bests, batch });
+                    done.iter().for_each(Releaser::release);
+                    found
+                })
+                .collect();
+            stats = total(found.into_iter().flatten());
+            if windows.len() > 1 {
+                after.release();
+            }
+        }
+        if R == C {
+            let found: Vec<Vec<LayerStats>> = split_values(ranks, set.view(), pieces(ranks), &mut values)
                 .into_par_iter()
                 .map_init(Bench::default, |bench, (blocks, values)| {
-                    run(JoinTransposed { game: self, ranks, set: &set, lateral: &lateral, blocks, values, batch: &mut bench.batch })
+                    run(JoinTransposed {
+                        game: self,
+                        ranks,
+                        set: set.view(),
+                        lateral: &bests,
+                        blocks,
+                        values,
+                        batch: &mut bench.batch,
+                    })
                 })
                 .collect();
             stats = total(found.into_iter().flatten());
         }
-        (Valued { ranks: Arc::clone(ranks), set, values }, stats)
+        Ok((Valued { ranks: Arc::clone(ranks), set, values }, stats))
     }
 
     /// The moves of a state, board by board.
-    pub(super) fn best(&self, board: u64, after: &Valued<R, C>) -> Best {
+    pub(super) fn best(&self, board: u64, after: Values<'_, R, C>) -> Best {
         let moves = self.lines.moves(board);
         let mut best = Best::NONE;
         for (i, &moved) in moves.boards.iter().enumerate().filter(|&(_, &moved)| moved != board) {
@@ -126,7 +192,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     /// The value of a state, terminal or not, board by board.
-    pub(super) fn state_value(&self, board: u64, age: u32, after: Option<&Valued<R, C>>) -> f64 {
+    pub(super) fn state_value(&self, board: u64, age: u32, after: Option<Values<'_, R, C>>) -> f64 {
         match after {
             Some(after) if !self.is_stopped(board, age) => self.value_of(board, age, self.best(board, after)),
             _ => self.value_without_moves(board, age),
@@ -146,7 +212,7 @@ struct MakeStates<'a, const R: usize, const C: usize> {
     parents: Parents<'a, R, C>,
     starts: &'a [u64],
     blocks: Range<usize>,
-    states: &'a AtomicBits,
+    states: AtomicBits<'a>,
     within: &'a mut BlockBits,
 }
 
@@ -167,11 +233,12 @@ impl<const R: usize, const C: usize> Job for MakeStates<'_, R, C> {
 struct ValueStates<'a, const R: usize, const C: usize> {
     game: &'a Game2048<R, C>,
     ranks: &'a LayerRanks<R, C>,
-    set: &'a RankedBits,
-    after: &'a Valued<R, C>,
+    set: Ranked<'a>,
+    after: Values<'a, R, C>,
+    looks: &'a Looks,
     blocks: Range<usize>,
     values: &'a mut [f64],
-    lateral: &'a mut [Best],
+    bests: &'a mut [Best],
     batch: &'a mut Batch,
 }
 
@@ -179,16 +246,19 @@ impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
     type Output = Vec<LayerStats>;
     #[inline(always)]
     fn run<L: Lanes>(self) -> Vec<LayerStats> {
-        let Self { game, ranks, set, after, blocks, values, lateral, batch } = self;
+        let Self { game, ranks, set, after, looks, blocks, values, bests, batch } = self;
         let mut found = Vec::with_capacity(blocks.len());
         let mut at = 0;
         for number in blocks {
             let block = &ranks.blocks[number];
             let n = (set.before(ranks.block_ranks(number).end) - set.before(block.base.into())) as usize;
             if R == C {
-                game.lateral_block(ranks, block, set, after, &mut lateral[at..at + n]);
+                game.lateral_block(ranks, block, set, after, looks, &mut bests[at..at + n]);
+            } else if bests.is_empty() {
+                found.push(game.value_block::<false>(ranks, block, set, after, looks, batch, &mut [], &mut values[at..at + n]));
             } else {
-                found.push(game.value_block(ranks, block, set, after, batch, &mut values[at..at + n]));
+                let bests = &mut bests[at..at + n];
+                found.push(game.value_block::<true>(ranks, block, set, after, looks, batch, bests, &mut values[at..at + n]));
             }
             at += n;
         }
@@ -200,15 +270,18 @@ impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
 const WAITING: usize = BATCH + MOST_ROWS;
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// The best moves to the left and right of the states of a stripe, whose last rows are given by their bits.
+    /// Adds the moves to the left and right of the states of a stripe, whose last rows are given by their bits. `W`: in passes, each
+    /// of which looks up the afterstates of a window.
     #[inline(always)]
-    fn lateral_stripe(
+    #[allow(clippy::too_many_arguments)]
+    fn lateral_stripe<const W: bool>(
         &self,
         ranks: &LayerRanks<R, C>,
         block: &Block,
         upper: &Upper<R>,
         bits: u128,
-        after: &Valued<R, C>,
+        after: Values<'_, R, C>,
+        looks: &Looks,
         bests: &mut [Best],
     ) {
         let (rows, last) = (&*ranks.rows, usize::from(block.last));
@@ -217,31 +290,36 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let of_last = rows.of_sum(last);
             for (number, best) in ones(bits).zip(bests) {
                 let board = upper.board | u64::from(of_last[number as usize]) << (4 * C * (R - 1));
-                *best = Best::NONE;
                 if self.has_won(board) {
                     continue;
                 }
                 let moves = self.lines.moves(board);
                 for &moved in &moves.boards[..2] {
                     if moved != board {
-                        best.add(self.reward(moves.across) + after.get(moved));
+                        let place = ranks.place(moved);
+                        if !W || looks.places.contains(&place) {
+                            best.add(self.reward(moves.across) + after.values[after.set.find(place)]);
+                        }
                     }
                 }
             }
             return;
         }
         let sides = self.sides(ranks, upper, last);
-        let found = sides.map(|side| RankedStripe::of(&after.set, side.start.into(), rows.count[last] as u32));
+        let found = sides.map(|side| RankedStripe::of(after.set, side.start.into(), rows.count[last] as u32));
         for (number, best) in ones(bits).zip(bests) {
             let step = &steps[number as usize];
-            *best = Best::NONE;
             if sides[0].legal >> number & 1 == 1 {
                 let to = step.left[sides[0].reading as usize];
-                best.add(self.reward(sides[0].score + step.score) + after.values[found[0].find(to.into())]);
+                if !W || looks.places.contains(&(u64::from(sides[0].start) + u64::from(to))) {
+                    best.add(self.reward(sides[0].score + step.score) + after.values[found[0].find(to.into())]);
+                }
             }
             if sides[1].legal >> number & 1 == 1 {
                 let to = step.right[sides[1].reading as usize];
-                best.add(self.reward(sides[1].score + step.score) + after.values[found[1].find(to.into())]);
+                if !W || looks.places.contains(&(u64::from(sides[1].start) + u64::from(to))) {
+                    best.add(self.reward(sides[1].score + step.score) + after.values[found[1].find(to.into())]);
+                }
             }
         }
     }
@@ -252,37 +330,45 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         &self,
         ranks: &LayerRanks<R, C>,
         block: &Block,
-        set: &RankedBits,
-        after: &Valued<R, C>,
+        set: Ranked<'_>,
+        after: Values<'_, R, C>,
+        looks: &Looks,
         bests: &mut [Best],
     ) {
         let width = ranks.rows.count[usize::from(block.last)] as u32;
         let mut at = 0;
+        bests.fill(Best::NONE);
         for upper in stripes(ranks, block) {
             let bits = set.read(upper.start, width);
             if bits != 0 {
                 let n = bits.count_ones() as usize;
-                self.lateral_stripe(ranks, block, &upper, bits, after, &mut bests[at..at + n]);
+                self.lateral_stripe::<false>(ranks, block, &upper, bits, after, looks, &mut bests[at..at + n]);
                 at += n;
             }
         }
     }
 
-    /// The values of the states of a block of a rectangle.
+    /// The values of the states of a block of a rectangle; in passes (`W`) `known` keeps what is known of them.
     #[inline(always)]
-    fn value_block(
+    #[allow(clippy::too_many_arguments)]
+    fn value_block<const W: bool>(
         &self,
         ranks: &LayerRanks<R, C>,
         block: &Block,
-        set: &RankedBits,
-        after: &Valued<R, C>,
+        set: Ranked<'_>,
+        after: Values<'_, R, C>,
+        looks: &Looks,
         batch: &mut Batch,
+        known: &mut [Best],
         values: &mut [f64],
     ) -> LayerStats {
         let mut stats = LayerStats::default();
         let (rows, last) = (&*ranks.rows, usize::from(block.last));
         let (width, of_last) = (rows.count[last] as u32, rows.of_sum(last));
-        let (mut bests, mut earned, mut waiting, mut done) = ([Best::NONE; WAITING], [0u32; WAITING], 0, 0);
+        let (mut own, mut earned, mut waiting, mut done) = ([Best::NONE; WAITING], [0u32; WAITING], 0, 0);
+        if W && looks.is_first {
+            known.fill(Best::NONE);
+        }
         batch.boards.clear();
         for upper in stripes(ranks, block) {
             let bits = set.read(upper.start, width);
@@ -290,7 +376,11 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 continue;
             }
             let n = bits.count_ones() as usize;
-            self.lateral_stripe(ranks, block, &upper, bits, after, &mut bests[waiting..waiting + n]);
+            let bests = if W { &mut known[done + waiting..done + waiting + n] } else { &mut own[waiting..waiting + n] };
+            if !W {
+                bests.fill(Best::NONE);
+            }
+            self.lateral_stripe::<W>(ranks, block, &upper, bits, after, looks, bests);
             let mut before = 0;
             for info in &upper.infos[..R - 1] {
                 before += info.earned();
@@ -302,14 +392,16 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 waiting += 1;
             }
             if waiting >= BATCH {
+                let bests = if W { &mut known[done..done + waiting] } else { &mut own[..waiting] };
                 let values = &mut values[done..done + waiting];
-                self.finish_batch(ranks, after, batch, &mut bests[..waiting], &earned, values, &mut stats);
+                self.finish_batch::<W>(ranks, after, looks, batch, bests, &earned, values, &mut stats);
                 done += waiting;
                 waiting = 0;
             }
         }
         if waiting > 0 {
-            self.finish_batch(ranks, after, batch, &mut bests[..waiting], &earned, &mut values[done..], &mut stats);
+            let bests = if W { &mut known[done..] } else { &mut own[..waiting] };
+            self.finish_batch::<W>(ranks, after, looks, batch, bests, &earned, &mut values[done..], &mut stats);
         }
         stats
     }
@@ -317,10 +409,11 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     /// Adds the moves up and down of states whose other moves are known, and gives their values.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    fn finish_batch(
+    fn finish_batch<const W: bool>(
         &self,
         ranks: &LayerRanks<R, C>,
-        after: &Valued<R, C>,
+        after: Values<'_, R, C>,
+        looks: &Looks,
         batch: &mut Batch,
         bests: &mut [Best],
         earned: &[u32; WAITING],
@@ -328,6 +421,13 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         stats: &mut LayerStats,
     ) {
         let n = batch.up_down(ranks, &self.lines);
+        if W {
+            for place in batch.up[..n].iter_mut().chain(&mut batch.down[..n]) {
+                if !looks.places.contains(&u64::from(*place)) {
+                    *place = ILLEGAL;
+                }
+            }
+        }
         for (&up, &down) in batch.up[..n].iter().zip(&batch.down[..n]) {
             after.set.prefetch(up.into());
             after.set.prefetch(down.into());
@@ -337,7 +437,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             for (place, found) in [batch.up[i], batch.down[i]].into_iter().zip(found) {
                 if place != ILLEGAL {
                     *found = after.set.find(place.into());
-                    prefetch(&after.values, *found);
+                    prefetch(after.values, *found);
                 }
             }
         }
@@ -349,8 +449,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                     best.add(reward + after.values[found]);
                 }
             }
-            values[i] = self.value_of(batch.boards[i], ranks.age(), *best);
-            count(stats, values[i], *best);
+            if !W || looks.is_last {
+                values[i] = self.value_of(batch.boards[i], ranks.age(), *best);
+                count(stats, values[i], *best);
+            }
         }
         batch.boards.clear();
     }
@@ -360,7 +462,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
 struct JoinTransposed<'a, const R: usize, const C: usize> {
     game: &'a Game2048<R, C>,
     ranks: &'a LayerRanks<R, C>,
-    set: &'a RankedBits,
+    set: Ranked<'a>,
     lateral: &'a [Best],
     blocks: Range<usize>,
     values: &'a mut [f64],

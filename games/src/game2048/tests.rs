@@ -2,7 +2,7 @@
 
 use super::ranks::{LayerRanks, Rows};
 use super::*;
-use crate::memory::{MemoryTable, run_all};
+use crate::memory::{MemoryIo, MemoryTable, run_all};
 use proptest::prelude::*;
 
 fn solve(name: &str) -> MemoryTable {
@@ -95,6 +95,16 @@ fn states_of_every_age_match_the_published_counts() {
     for (age, afterstates, terminal) in [(4, 9, 0), (6, 16, 0), (8, 38, 0), (20, 1_167, 0), (36, 20_267, 1), (64, 295_502, 422)] {
         let counts = table.counts(Layer(age));
         assert_eq!((counts.afterstates, counts.terminal), (afterstates, terminal), "age {age}");
+    }
+}
+
+#[test]
+fn a_layer_larger_than_memory_has_the_same_values() {
+    for name in ["2048-4x3+horizon=56", "2048-2x4+horizon=300", "2048-4x3+tile=16"] {
+        let space = crate::open(&name.parse().unwrap()).unwrap();
+        let mut io = MemoryIo::new(&*space).within(1 << 16);
+        while io.step().unwrap().is_some() {}
+        assert_eq!(io.finish().unwrap(), run_all(&*space).unwrap(), "{name}");
     }
 }
 

@@ -208,7 +208,8 @@ mod tests {
             if R == C {
                 run_at(width, Transposed { ranks: &ranks, boards: &boards, places: &mut places });
             } else {
-                let job = UpDown { ranks: &ranks, lines: &lines, boards: &boards, up: &mut up, down: &mut down, earned: &mut earned };
+                let job =
+                    UpDown { ranks: &ranks, lines: &lines, boards: &boards, up: &mut up, down: &mut down, earned: &mut earned };
                 run_at(width, job);
             }
             for (i, &board) in boards.iter().enumerate() {

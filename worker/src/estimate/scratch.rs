@@ -4,9 +4,10 @@ use super::KeyCounts;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+use strata_games::memory::HeapScratch;
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, Columns, Counts, Keys, Layer, LayerStats, Pass, StateSpace, TaskError, TaskId, TaskIo,
-    TaskPlan,
+    ArtifactId, ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Keys, Layer, LayerStats, Pass, StateSpace, TaskError, TaskId,
+    TaskIo, TaskPlan,
 };
 
 /// Most bytes kept in memory; a run that needs more stops as if its time were over.
@@ -150,16 +151,20 @@ impl<'a> Scratch<'a> {
 fn bytes_of(artifact: &Artifact) -> u64 {
     let bytes = match artifact {
         Artifact::Index(bits) => bits.words().len() * 8,
-        Artifact::Work(columns) => {
-            let scalars: usize = columns.scalars.iter().map(Vec::len).sum();
-            let dists: usize = columns.dists.iter().map(|dists| dists.values.len() * 8 + dists.ends.len() * 9).sum();
-            scalars * 8 + dists
-        }
+        Artifact::Work(columns) => return ColumnsView::from(columns).bytes(),
     };
     bytes as u64
 }
 
 impl TaskIo for Scratch<'_> {
+    fn memory_bytes(&self) -> u64 {
+        MOST_BYTES
+    }
+
+    fn scratch(&self, bytes: u64) -> Result<Box<dyn strata_games::Scratch>, TaskError> {
+        Ok(Box::new(HeapScratch::zeroed(bytes)))
+    }
+
     fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         let id = ArtifactId { kind: ArtifactKind::Index, layer, shard };
         match self.get(id)? {
@@ -192,12 +197,12 @@ impl TaskIo for Scratch<'_> {
         Ok(())
     }
 
-    fn put_work(&self, layer: Layer, shard: u32, columns: &Columns) -> Result<(), TaskError> {
-        self.keep(ArtifactId { kind: ArtifactKind::Work, layer, shard }, Artifact::Work(columns.clone()));
+    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        self.keep(ArtifactId { kind: ArtifactKind::Work, layer, shard }, Artifact::Work(columns.to_columns()));
         Ok(())
     }
 
-    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, _: &Columns) -> Result<(), TaskError> {
+    fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, _: ColumnsView<'_>) -> Result<(), TaskError> {
         self.count(layer, shard, keys);
         Ok(())
     }
