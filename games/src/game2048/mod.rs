@@ -191,7 +191,7 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
     }
 
     fn task(&self, task: TaskId) -> TaskPlan {
-        plan::task(&self.layers, &self.stages, task)
+        plan::task(&self.layers, &self.stages, R == C, task)
     }
 
     fn scalar_columns(&self) -> &'static [&'static str] {

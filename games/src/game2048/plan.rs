@@ -119,7 +119,7 @@ fn runs(layers: &[LayerInfo]) -> Vec<Range<usize>> {
 }
 
 /// One task of the plan.
-pub fn task(layers: &[LayerInfo], stages: &[Stage], task: TaskId) -> TaskPlan {
+pub fn task(layers: &[LayerInfo], stages: &[Stage], is_square: bool, task: TaskId) -> TaskPlan {
     let stage = &stages[task.stage as usize];
     assert_eq!(task.part, 0, "a stage of 2048 has one task");
     let run = stage.layers.clone();
@@ -150,15 +150,18 @@ pub fn task(layers: &[LayerInfo], stages: &[Stage], task: TaskId) -> TaskPlan {
             (inputs, outputs, widest * BACKWARD_BYTES)
         }
     };
+    // Passes over a square board look up states anywhere, so they do not go in windows.
+    let memory_bytes = if is_square { memory_bytes } else { memory_bytes.min(WINDOWS_BYTES) };
     TaskPlan { inputs, outputs, cost: ranks, memory_bytes: memory_bytes + FIXED_BYTES }
 }
 
-/// Bitmaps of a layer's universe that the forward pass holds at once: states of three ages, afterstates of one, two that were
-/// loaded, and an encoded copy.
-const FORWARD_BITMAPS: u64 = 7;
-/// Bytes a rank that the backward pass holds at once, if every rank were reachable: values of two ages of states and three of
-/// afterstates and their packed copy (44), ranked bitmaps of four (1), bitmaps of three (1).
-const BACKWARD_BYTES: u64 = 46;
+/// Bitmaps of a layer's universe that the forward pass holds at once: afterstates of three ages, an encoded copy, and what is written.
+const FORWARD_BITMAPS: u64 = 5;
+/// Bytes a rank that the backward pass holds at once, if every rank were reachable: values of three ages of states and one of
+/// afterstates and a packed copy (36), ranked sets of four (1), bitmaps of three (1), on square boards the best moves (24).
+const BACKWARD_BYTES: u64 = 62;
+/// Memory with which windows over the largest layer work without reading more than computing.
+const WINDOWS_BYTES: u64 = 128 << 20;
 /// Tables of moves and ranks, and buffers.
 const FIXED_BYTES: u64 = 32 << 20;
 
