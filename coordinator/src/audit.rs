@@ -178,12 +178,12 @@ impl<'p> Audit<'p> {
     }
 }
 
-/// The paths of the files that stay: what accepted tasks made, but working values only while a stage that is not stitched reads them.
+/// The paths of the files that stay: what accepted tasks made, but those of passing kinds only while a stage that is not stitched reads them.
 pub fn files_to_keep(plan: &Plan, commits: &BTreeMap<TaskIndex, Commit>, stitched: &BTreeSet<u32>) -> BTreeSet<String> {
     let wanted = |file: &FileRecord| {
         let artifact = artifact_of(file);
         let open = |task: &TaskIndex| !stitched.contains(&plan.tasks[*task].id.stage);
-        artifact.kind != ArtifactKind::Work || plan.readers(artifact).iter().any(open)
+        !artifact.kind.is_passing() || plan.readers(artifact).iter().any(open)
     };
     commits
         .values()

@@ -53,7 +53,7 @@ pub fn check_content(plan: &Plan, task: TaskIndex, content: &Content) -> Result<
     }
     for file in &content.outputs {
         let artifact = artifact_of(file);
-        let ranks = plan.shard_run(artifact.layer, artifact.shard).map_or(0, |run| run.end - run.start);
+        let ranks = plan.run(artifact).map_or(0, |run| run.end - run.start);
         if file.path != file.expected_path() {
             return wrong(format!("{:?} is not the name of {}", file.path, named(artifact)));
         }
@@ -67,7 +67,7 @@ pub fn check_content(plan: &Plan, task: TaskIndex, content: &Content) -> Result<
     if let Some(pair) = content.counts.windows(2).find(|pair| (pair[0].layer, pair[0].shard) >= (pair[1].layer, pair[1].shard)) {
         return wrong(format!("layer {} shard {} was counted twice", pair[1].layer, pair[1].shard));
     }
-    if let Some(odd) = content.counts.iter().find(|c| plan.shard_run(Layer(c.layer), c.shard).is_none()) {
+    if let Some(odd) = content.counts.iter().find(|c| !plan.has_shard(Layer(c.layer), c.shard)) {
         return wrong(format!("it counted layer {} shard {}, which is not in the plan", odd.layer, odd.shard));
     }
     check_stats(plan, &content.stats).or_else(wrong)?;
@@ -86,7 +86,7 @@ fn check_stats(plan: &Plan, stats: &[StatsRecord]) -> Result<(), String> {
     }
     for of_shard in stats {
         let wrong = |what: &str| Err(format!("the statistics of layer {} shard {} {what}", of_shard.layer, of_shard.shard));
-        if plan.shard_run(Layer(of_shard.layer), of_shard.shard).is_none() {
+        if !plan.has_shard(Layer(of_shard.layer), of_shard.shard) {
             return wrong("are of none in the plan");
         }
         if ![of_shard.value_sum, of_shard.gap_sum, of_shard.gap_most].iter().all(|sum| sum.is_finite()) {
@@ -117,6 +117,8 @@ fn file_of_message(message: &v1::Artifact) -> Result<FileRecord, String> {
         v1::ArtifactKind::Index => FileKind::Index,
         v1::ArtifactKind::Work => FileKind::Work,
         v1::ArtifactKind::Shard => FileKind::Shard,
+        v1::ArtifactKind::Checkpoint => FileKind::Checkpoint,
+        v1::ArtifactKind::Stretch => FileKind::Stretch,
         v1::ArtifactKind::Unspecified => return Err(format!("{:?}: it is not said what the file holds", message.path)),
     };
     let digest = |bytes: &[u8]| {
@@ -143,6 +145,8 @@ pub fn message_of_file(file: &FileRecord) -> v1::Artifact {
         FileKind::Index => v1::ArtifactKind::Index,
         FileKind::Work => v1::ArtifactKind::Work,
         FileKind::Shard => v1::ArtifactKind::Shard,
+        FileKind::Checkpoint => v1::ArtifactKind::Checkpoint,
+        FileKind::Stretch => v1::ArtifactKind::Stretch,
     };
     v1::Artifact {
         kind: kind.into(),

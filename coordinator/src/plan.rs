@@ -129,8 +129,7 @@ impl Plan {
             self.readers.entry(*input).or_default().push(index);
         }
         for output in &task.outputs {
-            self.shard_run(output.layer, output.shard)
-                .ok_or_else(|| format!("task {id} writes {}, which is not in the plan", named(*output)))?;
+            self.run(*output).ok_or_else(|| format!("task {id} writes {}, which is not in the plan", named(*output)))?;
             if let Some(other) = self.producer.insert(*output, index) {
                 return Err(format!("tasks {} and {id} both write {}", self.tasks[other].id, named(*output)));
             }
@@ -192,9 +191,14 @@ impl Plan {
         self.layer_at.get(&layer).map(|&at| &self.layers[at])
     }
 
-    /// The run of ranks that is a shard.
-    pub fn shard_run(&self, layer: Layer, shard: u32) -> Option<Range<u64>> {
-        self.layer(layer)?.shards.get(shard as usize).cloned()
+    /// The run of ranks that a file of a kind covers.
+    pub fn run(&self, artifact: ArtifactId) -> Option<Range<u64>> {
+        self.layer(artifact.layer)?.runs(artifact.kind).get(artifact.shard as usize).cloned()
+    }
+
+    /// Whether there is such a shard.
+    pub fn has_shard(&self, layer: Layer, shard: u32) -> bool {
+        self.run(ArtifactId { kind: ArtifactKind::Shard, layer, shard }).is_some()
     }
 
     /// All artifacts and the tasks that write them, in order.

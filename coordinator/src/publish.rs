@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use strata_games::{Counts, Layer, LayerInfo, LayerStats, TaskId};
 use strata_storage::{FileKind, FileRecord, Manifest, ManifestLayer, ManifestShard, ManifestStats};
 
-/// Number of keys of every shard, as far as it is known, and who said so. All files of a shard but its working values, which may be those
-/// of states, must agree on it, and all shards of a layer must come to what theory says, where it says anything.
+/// Number of keys of every shard, as far as it is known, and who said so. Its index and the shard itself must agree
+/// on it, and all shards of a layer must come to what theory says, where it says anything.
 #[derive(Clone, Default, Debug)]
 pub struct KeyCounts {
     known: BTreeMap<(u32, u32), (u64, TaskId)>,
@@ -17,7 +17,7 @@ pub struct KeyCounts {
 impl KeyCounts {
     /// Adds what a task says of its files.
     pub fn add(&mut self, plan: &Plan, commit: &Commit) -> Result<(), String> {
-        for file in commit.content.outputs.iter().filter(|file| file.kind != FileKind::Work) {
+        for file in commit.content.outputs.iter().filter(|file| matches!(file.kind, FileKind::Index | FileKind::Shard)) {
             let (known, other) = *self.known.entry((file.layer, file.shard)).or_insert((file.keys, commit.id()));
             if known != file.keys {
                 return Err(format!(

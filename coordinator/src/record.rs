@@ -258,6 +258,8 @@ pub fn named(artifact: ArtifactId) -> String {
         ArtifactKind::Index => "the index",
         ArtifactKind::Work => "the working values",
         ArtifactKind::Shard => "the shard file",
+        ArtifactKind::Checkpoint => "the checkpoint",
+        ArtifactKind::Stretch => "the keys of the stretch",
     };
     format!("{kind} of layer {} shard {}", artifact.layer, artifact.shard)
 }
@@ -277,6 +279,8 @@ fn artifact(kind: FileKind, layer: u32, shard: u32) -> ArtifactId {
         FileKind::Index => ArtifactKind::Index,
         FileKind::Work => ArtifactKind::Work,
         FileKind::Shard => ArtifactKind::Shard,
+        FileKind::Checkpoint => ArtifactKind::Checkpoint,
+        FileKind::Stretch => ArtifactKind::Stretch,
     };
     ArtifactId { kind, layer: Layer(layer), shard }
 }
@@ -287,6 +291,8 @@ pub fn file_kind(kind: ArtifactKind) -> FileKind {
         ArtifactKind::Index => FileKind::Index,
         ArtifactKind::Work => FileKind::Work,
         ArtifactKind::Shard => FileKind::Shard,
+        ArtifactKind::Checkpoint => FileKind::Checkpoint,
+        ArtifactKind::Stretch => FileKind::Stretch,
     }
 }
 

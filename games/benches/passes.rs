@@ -23,13 +23,13 @@ impl TaskIo for Kept {
     fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError> {
         Ok(Box::new(memory::HeapScratch::zeroed(bytes)))
     }
-    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+    fn load_index(&self, _: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         Ok(self.indexes.lock().unwrap()[&(layer, shard)].clone())
     }
     fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError> {
         Ok(self.work.lock().unwrap()[&(layer, shard)].clone())
     }
-    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
+    fn put_index(&self, _: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         if let Keys::Bits(bits) = keys {
             self.indexes.lock().unwrap().insert((layer, shard), bits.clone());
         }

@@ -16,7 +16,7 @@ mod space;
 pub use array::{Array, Releaser, Scratch};
 pub use columns::{Columns, ColumnsView, Dists};
 pub use keys::{Bitmap, Keys};
-pub use name::{FAIR_DOUBLES, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, TableName};
+pub use name::{FAIR_DOUBLES, Keep, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, TableName};
 pub use space::*;
 
 /// A table whose state space cannot be handled, with the numbers.

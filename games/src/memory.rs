@@ -209,9 +209,9 @@ impl<'a> MemoryIo<'a> {
         }
     }
 
-    fn run_of(&self, layer: Layer, shard: u32) -> Result<Range<u64>, TaskError> {
+    fn run_of(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Range<u64>, TaskError> {
         let info = self.space.layers().iter().find(|info| info.layer == layer);
-        match info.and_then(|info| info.shards.get(shard as usize)) {
+        match info.and_then(|info| info.runs(kind).get(shard as usize)) {
             Some(run) => Ok(run.clone()),
             None => broken(format!("there is no layer {layer} shard {shard}")),
         }
@@ -273,8 +273,8 @@ impl TaskIo for MemoryIo<'_> {
         Ok(Box::new(HeapScratch::zeroed(bytes)))
     }
 
-    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
-        match self.input(ArtifactKind::Index, layer, shard)? {
+    fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+        match self.input(kind, layer, shard)? {
             Artifact::Index(bits) => Ok(bits.clone()),
             other => broken(format!("an index is kept as {other:?}")),
         }
@@ -287,11 +287,11 @@ impl TaskIo for MemoryIo<'_> {
         }
     }
 
-    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
-        let run = self.run_of(layer, shard)?;
+    fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
+        let run = self.run_of(kind, layer, shard)?;
         let mut bits = Bitmap::new(run.end - run.start);
         ascending(keys, &run)?.into_iter().for_each(|rank| bits.insert(rank));
-        self.output(ArtifactKind::Index, layer, shard, Artifact::Index(bits))
+        self.output(kind, layer, shard, Artifact::Index(bits))
     }
 
     fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
@@ -299,7 +299,7 @@ impl TaskIo for MemoryIo<'_> {
     }
 
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
-        let run = self.run_of(layer, shard)?;
+        let run = self.run_of(ArtifactKind::Shard, layer, shard)?;
         let keys = ascending(keys, &run)?;
         let columns = columns.to_columns();
         one_value_a_key(&columns, keys.len(), self.next)?;
@@ -312,7 +312,7 @@ impl TaskIo for MemoryIo<'_> {
     }
 
     fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError> {
-        self.run_of(layer, shard)?;
+        self.run_of(ArtifactKind::Shard, layer, shard)?;
         match self.written().counts.insert((layer, shard), counts) {
             None => Ok(()),
             Some(_) => broken(format!("task {} counts layer {layer} shard {shard} twice", self.next)),
@@ -320,7 +320,7 @@ impl TaskIo for MemoryIo<'_> {
     }
 
     fn put_stats(&self, layer: Layer, shard: u32, stats: LayerStats) -> Result<(), TaskError> {
-        self.run_of(layer, shard)?;
+        self.run_of(ArtifactKind::Shard, layer, shard)?;
         match self.written().stats.insert((layer, shard), stats) {
             None => Ok(()),
             Some(_) => broken(format!("task {} has statistics of layer {layer} shard {shard} twice", self.next)),

@@ -1,12 +1,13 @@
 //! Names of tables: everything that decides a table's bytes, and nothing else.
 //!
 //! ```text
-//! 2048-RxC[+tile=T][+horizon=AGE][+four=P][+meaningless]     R, C in 2..=4
+//! 2048-RxC[+tile=T][+horizon=AGE][+four=P][+meaningless][+keep=stats][+stretch=N]     R, C in 2..=4
 //! bearoff-PxC[+doubles=P][+meaningless]                      P points 1..=18 (6 here), C checkers 1..=15
 //! ```
 //!
 //! A name prints in one canonical way: options in the order above, defaults left out, numbers in their shortest form. Two names
-//! mean the same table exactly when they print the same.
+//! mean the same table exactly when they print the same. One option is not of the table but of the way to it, `+stretch`: it is
+//! part of the name of a build and not of what is published ([`TableName::published`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,6 +37,20 @@ pub struct Spec2048 {
     pub four: f64,
     /// `+meaningless`: values beyond the horizon are hashes of the position. For tests of the pipeline.
     pub meaningless: bool,
+    /// `+keep=stats`: what is published.
+    pub keep: Keep,
+    /// `+stretch=N`: with `+keep=stats`, how many ages the backward pass has the positions of at a time, at least.
+    pub stretch: Option<u32>,
+}
+
+/// How much of what is computed is published.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Keep {
+    /// Every afterstate with its value.
+    #[default]
+    Values,
+    /// The values of the starts, the statistics of every layer, and some sampled positions of each with their values.
+    Stats,
 }
 
 /// A one-sided bearoff table.
@@ -67,6 +82,8 @@ pub struct NameError {
     pub problem: String,
 }
 
+/// The longest stretch: more ages than any board has.
+const MOST_STRETCH: u32 = 1 << 20;
 /// Longest name that is looked at. The longest legal one is much shorter.
 const MAX_NAME_BYTES: usize = 128;
 
@@ -98,7 +115,16 @@ fn parse_2048(size: &str, options: &[&str]) -> Result<Spec2048, String> {
     let (rows, cols) = dimensions(size, form)?;
     let rows = within("rows", rows, 2, 4)?;
     let cols = within("columns", cols, 2, 4)?;
-    let mut spec = Spec2048 { rows, cols, tile: None, horizon: None, four: PUBLISHED_FOUR, meaningless: false };
+    let mut spec = Spec2048 {
+        rows,
+        cols,
+        tile: None,
+        horizon: None,
+        four: PUBLISHED_FOUR,
+        meaningless: false,
+        keep: Keep::Values,
+        stretch: None,
+    };
     let mut seen = Vec::new();
     for option in options {
         let (key, value) = split_option(option, &mut seen)?;
@@ -121,8 +147,19 @@ fn parse_2048(size: &str, options: &[&str]) -> Result<Spec2048, String> {
             }
             ("four", Some(value)) => spec.four = probability("four", value)?,
             ("meaningless", None) => spec.meaningless = true,
-            _ => return Err(unknown(option, "+tile=T, +horizon=AGE, +four=P (a chance)")),
+            ("keep", Some("values")) => spec.keep = Keep::Values,
+            ("keep", Some("stats")) => spec.keep = Keep::Stats,
+            ("keep", _) => return Err(format!("+{option}: what is kept must be values or stats")),
+            ("stretch", Some(value)) => {
+                let ages = value.parse().ok().filter(|ages| (1..=MOST_STRETCH).contains(ages));
+                spec.stretch =
+                    Some(ages.ok_or_else(|| format!("+stretch={value}: it must be a number of ages from 1 to {MOST_STRETCH}"))?);
+            }
+            _ => return Err(unknown(option, "+tile=T, +horizon=AGE, +four=P (a chance), +keep=stats")),
         }
+    }
+    if spec.stretch.is_some() && spec.keep == Keep::Values {
+        return Err("+stretch: with all values kept there are no stretches; it needs +keep=stats".into());
     }
     if spec.meaningless && spec.horizon.is_none() {
         return Err("+meaningless: values beyond a horizon are replaced, so it needs +horizon=AGE".into());
@@ -187,6 +224,21 @@ fn unknown(option: &str, allowed: &str) -> String {
     format!("there is no option +{option}; the options of this game are {allowed}")
 }
 
+impl TableName {
+    /// The name of the table that a build of this name publishes.
+    pub fn published(&self) -> TableName {
+        match self {
+            TableName::Game2048(spec) => TableName::Game2048(Spec2048 { stretch: None, ..spec.clone() }),
+            TableName::Bearoff(_) => self.clone(),
+        }
+    }
+
+    /// Whether the table answers for positions; otherwise it has statistics alone.
+    pub fn has_positions(&self) -> bool {
+        !matches!(self, TableName::Game2048(spec) if spec.keep == Keep::Stats)
+    }
+}
+
 impl Spec2048 {
     /// Number of cells.
     pub fn cells(&self) -> usize {
@@ -221,6 +273,12 @@ impl fmt::Display for TableName {
                 if spec.meaningless {
                     f.write_str("+meaningless")?;
                 }
+                if spec.keep == Keep::Stats {
+                    f.write_str("+keep=stats")?;
+                }
+                if let Some(ages) = spec.stretch {
+                    write!(f, "+stretch={ages}")?;
+                }
             }
             TableName::Bearoff(spec) => {
                 write!(f, "bearoff-{}x{}", spec.points, spec.checkers)?;
@@ -249,6 +307,8 @@ mod tests {
             "2048-4x3+horizon=200",
             "2048-2x2+tile=8+horizon=20+four=0.25",
             "2048-3x3+horizon=100+meaningless",
+            "2048-4x3+keep=stats",
+            "2048-4x3+four=0.25+keep=stats+stretch=64",
             "bearoff-6x15",
             "bearoff-18x15+doubles=0.1683",
         ] {
@@ -262,6 +322,7 @@ mod tests {
             ("2048-3x3+four=0.1", "2048-3x3"),
             ("2048-3x3+four=.25+tile=64", "2048-3x3+tile=64+four=0.25"),
             ("2048-2x2+horizon=60", "2048-2x2"),
+            ("2048-2x2+keep=values", "2048-2x2"),
             ("bearoff-6x15+doubles=0.16666666666666666", "bearoff-6x15"),
         ] {
             assert_eq!(given.parse::<TableName>().unwrap().to_string(), printed);
@@ -281,6 +342,9 @@ mod tests {
             ("2048-3x3+dice=2", "+dice=2", "+tile=T"),
             ("2048-3x3+tile=64+tile=64", "+tile", "twice"),
             ("2048-3x3+meaningless", "+meaningless", "+horizon"),
+            ("2048-3x3+keep=all", "+keep=all", "values or stats"),
+            ("2048-3x3+stretch=5", "+stretch", "+keep=stats"),
+            ("2048-3x3+keep=stats+stretch=0", "+stretch=0", "from 1 to"),
             ("2048-33", "\"33\"", "2048-RxC"),
             ("2048", "\"\"", "2048-RxC"),
             ("bearoff-0x15", "0 points", "from 1 to 18"),
@@ -304,7 +368,7 @@ mod tests {
         }
 
         #[test]
-        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(\\+(tile|four|horizon|doubles|meaningless)(=[0-9.]{0,4})?){0,3}") {
+        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(\\+(tile|four|horizon|doubles|meaningless|keep|stretch)(=[0-9.]{0,4}|=stats)?){0,3}") {
             if let Ok(name) = text.parse::<TableName>() {
                 prop_assert_eq!(name.to_string().parse::<TableName>().unwrap(), name);
             }

@@ -52,8 +52,23 @@ pub struct LayerInfo {
     pub keys: Option<u64>,
     /// The runs of ranks that are its shards: they cover `0..universe` without gaps, in order.
     pub shards: Vec<Range<u64>>,
+    /// The runs of the game's own ranks that working files cover. They are the shards, unless what is published has other keys than the
+    /// game has positions.
+    pub parts: Vec<Range<u64>>,
     /// Number of blocks of the layer: parts that share a signature. A shard may begin and end within one.
     pub blocks: u64,
+}
+
+impl LayerInfo {
+    /// The runs that the files of a kind cover.
+    pub fn runs(&self, kind: ArtifactKind) -> &[Range<u64>] {
+        if kind == ArtifactKind::Shard { &self.shards } else { &self.parts }
+    }
+
+    /// Number of the game's own ranks.
+    pub fn ranks(&self) -> u64 {
+        self.parts.last().map_or(0, |part| part.end)
+    }
 }
 
 /// Which way a stage works.
@@ -106,12 +121,23 @@ impl fmt::Display for TaskId {
 /// What an artifact (a file that a task writes) holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ArtifactKind {
-    /// The keys of a shard, from the forward pass.
+    /// The keys of a shard, from the forward pass, until the table is finished.
     Index,
     /// The values of a shard in f64, for the tasks that still need them.
     Work,
     /// The finished shard: keys and packed values.
     Shard,
+    /// The keys of a part of a layer from which the forward pass can be taken up again, while tasks still need them.
+    Checkpoint,
+    /// The keys of a part of a layer in the stretch that the backward pass is in, while tasks still need them.
+    Stretch,
+}
+
+impl ArtifactKind {
+    /// Whether its files go when no task needs them any more.
+    pub fn is_passing(self) -> bool {
+        matches!(self, ArtifactKind::Work | ArtifactKind::Checkpoint | ArtifactKind::Stretch)
+    }
 }
 
 /// Names an artifact.
@@ -208,12 +234,12 @@ pub trait TaskIo: Sync {
     fn memory_bytes(&self) -> u64;
     /// Memory with a temporary file behind it, for a kernel that has to stay within little.
     fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError>;
-    /// The keys of an input of kind [`ArtifactKind::Index`], as bits over the shard's run of ranks (bit 0 is the first of the run).
-    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
+    /// The keys of an input of a kind that holds nothing else, as bits over its run of ranks (bit 0 is the first of the run).
+    fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
     /// The values of an input of kind [`ArtifactKind::Work`], in the order of its keys.
     fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError>;
-    /// Writes an output of kind [`ArtifactKind::Index`].
-    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
+    /// Writes an output of a kind that holds nothing but keys.
+    fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`].
     fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Shard`]: the values are packed, the keys written beside them.

@@ -4,6 +4,7 @@
 //!     shards/<layer>/<shard>-<hash>.shard          keys and packed values, published
 //!     build/index/<layer>/<shard>-<hash>.shard     keys, from the forward pass
 //!     build/work/<layer>/<shard>-<hash>.shard      values in f64, while tasks still need them
+//!     build/checkpoint/... and build/stretch/...   keys, while tasks still need them
 //! ```
 //!
 //! The layer is decimal with at least five digits, the shard decimal, the hash the first 16 digits of the BLAKE3 of the content. So
@@ -23,6 +24,10 @@ pub enum FileKind {
     Work,
     /// Keys and packed values: the published form.
     Shard,
+    /// Keys from which the forward pass can be taken up again.
+    Checkpoint,
+    /// Keys of the stretch that the backward pass is in.
+    Stretch,
 }
 
 impl FileKind {
@@ -32,6 +37,8 @@ impl FileKind {
             FileKind::Index => "build/index",
             FileKind::Work => "build/work",
             FileKind::Shard => "shards",
+            FileKind::Checkpoint => "build/checkpoint",
+            FileKind::Stretch => "build/stretch",
         }
     }
 
@@ -40,11 +47,15 @@ impl FileKind {
             FileKind::Index => 1,
             FileKind::Work => 2,
             FileKind::Shard => 3,
+            FileKind::Checkpoint => 4,
+            FileKind::Stretch => 5,
         }
     }
 
     pub(crate) fn from_code(code: u32) -> Option<Self> {
-        [FileKind::Index, FileKind::Work, FileKind::Shard].into_iter().find(|kind| kind.code() == code)
+        [FileKind::Index, FileKind::Work, FileKind::Shard, FileKind::Checkpoint, FileKind::Stretch]
+            .into_iter()
+            .find(|kind| kind.code() == code)
     }
 }
 
@@ -54,6 +65,8 @@ impl fmt::Display for FileKind {
             FileKind::Index => "index",
             FileKind::Work => "work",
             FileKind::Shard => "shard",
+            FileKind::Checkpoint => "checkpoint",
+            FileKind::Stretch => "stretch",
         })
     }
 }

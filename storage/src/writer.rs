@@ -172,8 +172,12 @@ fn check(spec: &ShardSpec<'_>, index: Option<&[u8]>, columns: &[ColumnRef<'_>]) 
         return Err(format!("the name {name:?} is empty or too long"));
     }
     match (spec.kind, index.is_some(), columns.is_empty()) {
-        (FileKind::Index, true, true) | (FileKind::Work, _, false) | (FileKind::Shard, true, _) => {}
-        (FileKind::Index, ..) => return Err("an index file has keys and nothing else".into()),
+        (FileKind::Index | FileKind::Checkpoint | FileKind::Stretch, true, true)
+        | (FileKind::Work, _, false)
+        | (FileKind::Shard, true, _) => {}
+        (FileKind::Index | FileKind::Checkpoint | FileKind::Stretch, ..) => {
+            return Err("an index file has keys and nothing else".into());
+        }
         (FileKind::Work, ..) => return Err("a work file has values".into()),
         (FileKind::Shard, ..) => return Err("a shard has keys".into()),
     }

@@ -10,6 +10,8 @@ pub(crate) fn file_kind(kind: ArtifactKind) -> FileKind {
         ArtifactKind::Index => FileKind::Index,
         ArtifactKind::Work => FileKind::Work,
         ArtifactKind::Shard => FileKind::Shard,
+        ArtifactKind::Checkpoint => FileKind::Checkpoint,
+        ArtifactKind::Stretch => FileKind::Stretch,
     }
 }
 
@@ -19,6 +21,8 @@ pub(crate) fn artifact_id(record: &FileRecord) -> ArtifactId {
         FileKind::Index => ArtifactKind::Index,
         FileKind::Work => ArtifactKind::Work,
         FileKind::Shard => ArtifactKind::Shard,
+        FileKind::Checkpoint => ArtifactKind::Checkpoint,
+        FileKind::Stretch => ArtifactKind::Stretch,
     };
     ArtifactId { kind, layer: Layer(record.layer), shard: record.shard }
 }
@@ -29,6 +33,8 @@ pub(crate) fn to_message(record: &FileRecord) -> v1::Artifact {
         FileKind::Index => v1::ArtifactKind::Index,
         FileKind::Work => v1::ArtifactKind::Work,
         FileKind::Shard => v1::ArtifactKind::Shard,
+        FileKind::Checkpoint => v1::ArtifactKind::Checkpoint,
+        FileKind::Stretch => v1::ArtifactKind::Stretch,
     };
     v1::Artifact {
         kind: kind.into(),
@@ -51,6 +57,8 @@ pub(crate) fn from_message(artifact: &v1::Artifact) -> Result<FileRecord, String
         v1::ArtifactKind::Index => FileKind::Index,
         v1::ArtifactKind::Work => FileKind::Work,
         v1::ArtifactKind::Shard => FileKind::Shard,
+        v1::ArtifactKind::Checkpoint => FileKind::Checkpoint,
+        v1::ArtifactKind::Stretch => FileKind::Stretch,
         v1::ArtifactKind::Unspecified => return Err(format!("the coordinator names a file of no known kind: {}", artifact.path)),
     };
     Ok(FileRecord {

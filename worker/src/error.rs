@@ -87,6 +87,8 @@ fn kind_name(artifact: &ArtifactId) -> &'static str {
         strata_games::ArtifactKind::Index => "keys",
         strata_games::ArtifactKind::Work => "working values",
         strata_games::ArtifactKind::Shard => "finished values",
+        strata_games::ArtifactKind::Checkpoint => "checkpoint",
+        strata_games::ArtifactKind::Stretch => "keys of the stretch",
     }
 }
 

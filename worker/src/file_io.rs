@@ -116,7 +116,10 @@ impl Target<'_> {
 
     fn column_refs<'c>(&self, columns: &ColumnsView<'c>) -> Result<Vec<ColumnRef<'c>>, IoFault> {
         let (scalars, dists) = (self.space.scalar_columns(), self.space.dist_columns());
-        if columns.scalars.len() != scalars.len() || columns.dists.len() != dists.len() {
+        // Working values may be fewer columns than a shard has: the first.
+        let is_work = self.artifact.kind == ArtifactKind::Work;
+        let few = is_work && (1..=scalars.len()).contains(&columns.scalars.len());
+        if columns.scalars.len() != scalars.len() && !few || columns.dists.len() != dists.len() {
             let ArtifactId { layer, shard, .. } = self.artifact;
             let (a, b) = (columns.scalars.len(), columns.dists.len());
             return Err(IoFault::Plan(format!(
@@ -146,7 +149,7 @@ impl<'a> FileIo<'a> {
         memory_bytes: u64,
     ) -> Self {
         Self {
-            table: space.name().to_string().into(),
+            table: space.name().published().to_string().into(),
             space,
             dir,
             layers: space.layers().iter().map(|info| (info.layer, info)).collect(),
@@ -213,10 +216,10 @@ impl<'a> FileIo<'a> {
     }
 
     /// The run of ranks and the number of blocks of a shard.
-    fn run_of(&self, layer: Layer, shard: u32) -> Option<(Range<u64>, u64)> {
+    fn run_of(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Option<(Range<u64>, u64)> {
         let info = self.layers.get(&layer)?;
         let number = usize::try_from(shard).ok()?;
-        Some((info.shards.get(number)?.clone(), info.blocks))
+        Some((info.runs(kind).get(number)?.clone(), info.blocks))
     }
 
     /// Opens an input, after checking that it is what the coordinator says.
@@ -239,7 +242,7 @@ impl<'a> FileIo<'a> {
     }
 
     fn put(&self, artifact: ArtifactId, keys: Option<Keys<'_>>, columns: Option<ColumnsView<'_>>) -> Result<(), TaskError> {
-        let Some((run, blocks)) = self.run_of(artifact.layer, artifact.shard) else {
+        let Some((run, blocks)) = self.run_of(artifact.kind, artifact.layer, artifact.shard) else {
             return self.fail(IoFault::Plan(format!("it writes {artifact:?}, and there is no such shard")));
         };
         let (first_rank, universe) = (run.start, run.end - run.start);
@@ -295,10 +298,10 @@ impl TaskIo for FileIo<'_> {
         }
     }
 
-    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
-        let (file, record) = self.input(ArtifactKind::Index, layer, shard)?;
+    fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+        let (file, record) = self.input(kind, layer, shard)?;
         let index = self.read(file.index())?;
-        let universe = self.run_of(layer, shard).map_or(0, |(run, _)| run.end - run.start);
+        let universe = self.run_of(kind, layer, shard).map_or(0, |(run, _)| run.end - run.start);
         if index.universe() != universe {
             let cause = format!("it covers {} ranks, but the shard has {universe}", index.universe());
             return self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause });
@@ -310,7 +313,7 @@ impl TaskIo for FileIo<'_> {
 
     fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError> {
         let (file, _) = self.input(ArtifactKind::Work, layer, shard)?;
-        let scalars = (0..self.space.scalar_columns().len()).map(|column| self.read(file.scalars(column)));
+        let scalars = (0..file.header().scalar_columns.len()).map(|column| self.read(file.scalars(column)));
         let scalars = scalars.collect::<Result<Vec<_>, _>>()?;
         let dists = (0..self.space.dist_columns().len()).map(|column| {
             let (ends, firsts, values) = self.read(file.dists(column))?;
@@ -319,8 +322,8 @@ impl TaskIo for FileIo<'_> {
         Ok(Columns { scalars, dists: dists.collect::<Result<Vec<_>, TaskError>>()? })
     }
 
-    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
-        self.put(ArtifactId { kind: ArtifactKind::Index, layer, shard }, Some(keys), None)
+    fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
+        self.put(ArtifactId { kind, layer, shard }, Some(keys), None)
     }
 
     fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {

@@ -198,9 +198,9 @@ impl Scheduler {
         for (stage, planned) in (0u32..).zip(&plan.stages) {
             planned.after.iter().for_each(|&earlier| stages[earlier as usize].before.push(stage));
         }
-        let work = |artifact: &ArtifactId| artifact.kind == ArtifactKind::Work;
+        let passing = |artifact: &ArtifactId| artifact.kind.is_passing();
         let readers_left =
-            plan.artifacts().map(|(artifact, _)| artifact).filter(work).map(|a| (a, plan.readers(a).len())).collect();
+            plan.artifacts().map(|(artifact, _)| artifact).filter(passing).map(|a| (a, plan.readers(a).len())).collect();
         let count = plan.tasks.len();
         let first_place = plan.stages.first().map_or((Pass::Forward, 0), |stage| place_of(&plan, stage));
         let mut scheduler = Scheduler {

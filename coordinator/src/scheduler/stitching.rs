@@ -5,7 +5,7 @@ use crate::plan::TaskIndex;
 use crate::record::Commit;
 use std::ops::Range;
 use std::sync::Arc;
-use strata_games::{ArtifactId, ArtifactKind};
+use strata_games::ArtifactId;
 use strata_storage::FileRecord;
 
 /// A stage whose tasks are all done: check it, write its record, then call [`Scheduler::stitched`] or [`Scheduler::stitch_failed`].
@@ -70,7 +70,7 @@ impl Scheduler {
         tasks.filter_map(done).collect()
     }
 
-    /// Working values that this stage read last, or wrote for nobody.
+    /// Files of passing kinds that this stage read last, or wrote for nobody.
     fn garbage_of(&mut self, stage: usize) -> Vec<FileRecord> {
         let plan = Arc::clone(&self.plan);
         let mut candidates: Vec<ArtifactId> = Vec::new();
@@ -81,7 +81,7 @@ impl Scheduler {
                     candidates.push(input);
                 }
             }
-            candidates.extend(plan.tasks[task].plan.outputs.iter().filter(|output| output.kind == ArtifactKind::Work));
+            candidates.extend(plan.tasks[task].plan.outputs.iter().filter(|output| output.kind.is_passing()));
         }
         candidates.sort_unstable();
         candidates.dedup();

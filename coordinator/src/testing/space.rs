@@ -28,6 +28,7 @@ impl FakeSpace {
             universe: u64::from(shards) * RANKS,
             keys: at.is_multiple_of(2).then_some(u64::from(shards) * super::KEYS),
             shards: runs().collect(),
+            parts: runs().collect(),
             blocks: 1,
         };
         let count = layers as usize;

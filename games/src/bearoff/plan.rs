@@ -121,7 +121,14 @@ fn layer(counting: &Counting, pips: usize, shard: u64) -> LayerInfo {
         _ => counting.index(counting.position(pips, cut(keys, parts, part).start)),
     };
     let shards: Vec<Range<u64>> = (0..parts).map(|part| start(part)..start(part + 1)).collect();
-    LayerInfo { layer: Layer(small(pips)), universe: counting.universe(), keys: Some(keys), shards, blocks: 1 }
+    LayerInfo {
+        layer: Layer(small(pips)),
+        universe: counting.universe(),
+        keys: Some(keys),
+        parts: shards.clone(),
+        shards,
+        blocks: 1,
+    }
 }
 
 fn cut(keys: u64, parts: u64, part: u64) -> Range<u64> {

@@ -7,26 +7,28 @@
 use super::Game2048;
 use super::after::Valued;
 use super::bits::RankedBits;
-use super::forward::for_shards;
+use super::forward::for_parts;
 use super::lines::Lines;
-use super::plan::{FIRST_AGE, LAST_START};
+use super::plan::{FIRST_AGE, LAST_START, SAMPLES};
 use super::room::Room;
 use super::spawn::Afterstates;
 use crate::columns::ColumnsView;
-use crate::keys::Keys;
+use crate::keys::{Bitmap, Keys};
+use crate::name::Keep;
 use crate::space::*;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    pub(super) fn run_backward(&self, run: Range<usize>, io: &dyn TaskIo) -> Result<(), TaskError> {
+    pub(super) fn run_backward(&self, stage: usize, io: &dyn TaskIo) -> Result<(), TaskError> {
         let room = Room::new(io);
+        let run = self.stages.stages[stage].layers.clone();
+        let kind = |at: usize| if at < run.end { self.stages.kind(stage, at) } else { self.stages.kind_above() };
         let first = self.layers[run.start].layer.0;
         // Afterstates of the ages around the one that is worked on, and the values of the states above it.
         let mut known: Vec<Afterstates<R, C>> = Vec::new();
-        for info in &self.layers[run.end.saturating_sub(2)..self.layers.len().min(run.end + 1)] {
-            known.push(self.loaded(&room, info, io)?);
+        for at in run.end.saturating_sub(2)..self.layers.len().min(run.end + 1) {
+            known.push(self.loaded(&room, &self.layers[at], kind(at), io)?);
         }
         let mut above: Vec<Valued<R, C>> = Vec::new();
         for info in &self.layers[run.end..self.layers.len().min(run.end + 2)] {
@@ -36,10 +38,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         for at in run.clone().rev() {
             let (info, age) = (&self.layers[at], self.layers[at].layer.0);
             known.retain(|known| known.ranks.age() <= age);
-            if let Some(below) = at.checked_sub(2).map(|below| &self.layers[below])
-                && !known.iter().any(|known| known.ranks.age() == below.layer.0)
+            if let Some(below) = at.checked_sub(2)
+                && !known.iter().any(|known| known.ranks.age() == self.layers[below].layer.0)
             {
-                known.push(self.loaded(&room, below, io)?);
+                known.push(self.loaded(&room, &self.layers[below], kind(below), io)?);
             }
             let now = known.iter().position(|known| known.ranks.age() == age).expect("the stage loads its layers");
             let now = known.swap_remove(now);
@@ -84,7 +86,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let ranks = self.ranks(info.layer.0);
         let set = self.states_of(room, &ranks, known)?;
         let mut values = room.array::<f64>(set.count() as usize)?;
-        for (shard, run) in (0..).zip(&info.shards) {
+        for (shard, run) in (0..).zip(&info.parts) {
             let part = io.load_work(info.layer, shard)?.scalars.swap_remove(0);
             let start = set.view().before(run.start) as usize;
             // As many as there are states, or the files are not of this table; then what follows finds other values, and says so.
@@ -105,7 +107,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         io: &dyn TaskIo,
     ) -> Result<(), TaskError> {
         let stored = self.stored(room, now)?;
-        for_shards(info, stored.as_ref().unwrap_or(&now.places), |shard, run, keys| {
+        if self.spec.keep == Keep::Stats {
+            return put_samples(info, stored.as_ref().unwrap_or(&now.places), after, io);
+        }
+        for_parts(info, stored.as_ref().unwrap_or(&now.places), |shard, run, keys| {
             let reduced: Vec<f64>;
             let values = if R == C {
                 reduced = keys.iter().map(|key| after.values[after.set.view().find(run.start + key)]).collect();
@@ -129,9 +134,47 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 }
 
-/// Writes the values of the states of a layer for the next stage, in the shards of their places.
+/// Writes the ranks and values of some afterstates of a layer: of one in each of [`SAMPLES`] equal runs of its ordinals, chosen by a hash of
+/// the layer and the run; all of them where there are no more.
+fn put_samples<const R: usize, const C: usize>(
+    info: &LayerInfo,
+    stored: &Bitmap,
+    after: &Valued<R, C>,
+    io: &dyn TaskIo,
+) -> Result<(), TaskError> {
+    let count = stored.count();
+    let chosen = (0..SAMPLES.min(count)).map(|run| {
+        let [start, end] = [run, run + 1].map(|run| u128::from(run) * u128::from(count) / u128::from(SAMPLES.min(count)));
+        let hash = crate::hash::splitmix64(u64::from(info.layer.0) << 8 | run);
+        start as u64 + hash % (end - start) as u64
+    });
+    let mut chosen = chosen.peekable();
+    let (mut ranks, mut values, mut before) = (Vec::new(), Vec::new(), 0);
+    for (at, &word) in (0u64..).zip(stored.words()) {
+        let (mut rest, ones) = (word, u64::from(word.count_ones()));
+        let mut passed = before;
+        while let Some(&ordinal) = chosen.peek().filter(|&&ordinal| ordinal < before + ones) {
+            while passed < ordinal {
+                rest &= rest - 1;
+                passed += 1;
+            }
+            let place = at << 6 | u64::from(rest.trailing_zeros());
+            ranks.push(place as f64);
+            values.push(after.values[after.set.view().find(place)]);
+            chosen.next();
+        }
+        before += ones;
+    }
+    stored.releaser().release();
+    after.release();
+    let mut keys = Bitmap::new(SAMPLES);
+    (0..ranks.len() as u64).for_each(|key| keys.insert(key));
+    io.put_shard(info.layer, 0, Keys::Bits(&keys), ColumnsView { scalars: vec![&values, &ranks], dists: &[] })
+}
+
+/// Writes the values of the states of a layer for the next stage, in the parts of their places.
 fn hand_over<const R: usize, const C: usize>(info: &LayerInfo, states: &Valued<R, C>, io: &dyn TaskIo) -> Result<(), TaskError> {
-    for (shard, run) in (0..).zip(&info.shards) {
+    for (shard, run) in (0..).zip(&info.parts) {
         let values = &states.values[states.set.view().before(run.start) as usize..states.set.view().before(run.end) as usize];
         io.put_work(info.layer, shard, ColumnsView { scalars: vec![values], dists: &[] })?;
     }

@@ -67,16 +67,16 @@ pub(super) fn collect(room: &Room<'_>, universe: u64, fill: impl Fn(AtomicBits<'
     Ok(Bitmap::from_words(words, universe))
 }
 
-/// Calls `f` with the part of a layer's set that is each of its shards.
-pub(super) fn for_shards(
+/// Calls `f` with the parts of a layer's set that its files have.
+pub(super) fn for_parts(
     info: &LayerInfo,
     set: &Bitmap,
     mut f: impl FnMut(u32, &Range<u64>, &Bitmap) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
-    if let [run] = &info.shards[..] {
+    if let [run] = &info.parts[..] {
         return f(0, run, set);
     }
-    for (number, run) in (0..).zip(&info.shards) {
+    for (number, run) in (0..).zip(&info.parts) {
         let mut part = Bitmap::new(run.end - run.start);
         let first = (run.start >> 6) as usize;
         let words = part.words().len();
@@ -144,20 +144,26 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     /// The afterstates of an age, from the files of its shards.
-    pub(super) fn loaded(&self, room: &Room<'_>, info: &LayerInfo, io: &dyn TaskIo) -> Result<Afterstates<R, C>, TaskError> {
-        let mut words = room.array::<u64>(info.universe.div_ceil(64) as usize)?;
-        for (number, run) in (0..).zip(&info.shards) {
-            let part = io.load_index(info.layer, number)?;
+    pub(super) fn loaded(
+        &self,
+        room: &Room<'_>,
+        info: &LayerInfo,
+        kind: ArtifactKind,
+        io: &dyn TaskIo,
+    ) -> Result<Afterstates<R, C>, TaskError> {
+        let mut words = room.array::<u64>(info.ranks().div_ceil(64) as usize)?;
+        for (number, run) in (0..).zip(&info.parts) {
+            let part = io.load_index(kind, info.layer, number)?;
             let first = (run.start >> 6) as usize;
             words[first..first + part.words().len()].copy_from_slice(part.words());
         }
         words.releaser().release();
-        let places = Bitmap::from_words(words, info.universe);
+        let places = Bitmap::from_words(words, info.ranks());
         let after = Afterstates { ranks: self.ranks(info.layer.0), places };
         if R != C {
             return Ok(after);
         }
-        let places = collect(room, info.universe, |places, _| {
+        let places = collect(room, info.ranks(), |places, _| {
             self.for_transposed(&after, |place, other| {
                 places.insert(place);
                 places.insert(other);
@@ -176,27 +182,52 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         });
     }
 
-    pub(super) fn run_forward(&self, run: Range<usize>, io: &dyn TaskIo) -> Result<(), TaskError> {
+    /// Enumerates the ages of a stage; counts them unless they were counted before.
+    pub(super) fn run_forward(&self, stage: usize, counts: bool, io: &dyn TaskIo) -> Result<(), TaskError> {
         let room = Room::new(io);
+        let run = self.stages.stages[stage].layers.clone();
+        let written = self.stages.written(stage);
         let mut known: Vec<Afterstates<R, C>> = Vec::new();
-        for info in &self.layers[run.start.saturating_sub(2)..run.start] {
-            known.push(self.loaded(&room, info, io)?);
+        for at in run.start.saturating_sub(2)..run.start {
+            known.push(self.loaded(&room, &self.layers[at], self.stages.kind(stage, at), io)?);
         }
-        for info in &self.layers[run] {
-            let age = info.layer.0;
+        for at in run {
+            let (info, age) = (&self.layers[at], self.layers[at].layer.0);
             let (after, tally) = self.move_layer(&room, &self.ranks(age), &known)?;
             let stored = self.stored(&room, &after)?;
-            let (mut states, mut terminal) = (tally.twice_states / 2, tally.twice_terminal / 2);
+            let (states, terminal) = (tally.twice_states / 2, tally.twice_terminal / 2);
             io.progress(info.layer, states)?;
-            for_shards(info, stored.as_ref().unwrap_or(&after.places), |shard, _, keys| {
-                io.put_index(info.layer, shard, Keys::Bits(keys))?;
-                // States do not lie in shards: the first counts them all.
-                io.put_counts(info.layer, shard, Counts { states, afterstates: keys.count(), terminal })?;
-                (states, terminal) = (0, 0);
+            let mut of_parts = Vec::with_capacity(info.parts.len());
+            for_parts(info, stored.as_ref().unwrap_or(&after.places), |part, _, keys| {
+                if written.contains(&at) {
+                    io.put_index(self.stages.kind(stage, at), info.layer, part, Keys::Bits(keys))?;
+                }
+                of_parts.push(keys.count());
                 Ok(())
             })?;
+            if counts {
+                self.put_counts(info, states, terminal, &of_parts, io)?;
+            }
             known.retain(|known| known.ranks.age() + 4 > age);
             known.push(after);
+        }
+        Ok(())
+    }
+
+    /// Records what was counted. States do not lie in shards: the first has them all.
+    fn put_counts(
+        &self,
+        info: &LayerInfo,
+        states: u64,
+        terminal: u64,
+        of_parts: &[u64],
+        io: &dyn TaskIo,
+    ) -> Result<(), TaskError> {
+        let all = [of_parts.iter().sum()];
+        let afterstates = if info.shards.len() == of_parts.len() { of_parts } else { &all[..] };
+        for (shard, &afterstates) in (0..).zip(afterstates) {
+            let (states, terminal) = if shard == 0 { (states, terminal) } else { (0, 0) };
+            io.put_counts(info.layer, shard, Counts { states, afterstates, terminal })?;
         }
         Ok(())
     }

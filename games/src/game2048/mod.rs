@@ -28,9 +28,10 @@ mod tests;
 mod vertical;
 
 use crate::OpenError;
-use crate::name::{Spec2048, TableName};
+use crate::name::{Keep, Spec2048, TableName};
 use crate::space::*;
 use lines::Lines;
+use plan::Step;
 use ranks::{LayerRanks, Rows};
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -43,7 +44,7 @@ pub struct Game2048<const R: usize, const C: usize> {
     recent: RwLock<Vec<Arc<LayerRanks<R, C>>>>,
     lines: Lines<R, C>,
     layers: Vec<LayerInfo>,
-    stages: Vec<Stage>,
+    stages: plan::Stages,
 }
 
 /// Opens the state space of a 2048 table.
@@ -67,7 +68,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let largest = plan::largest_exponent(spec, last)?;
         let rows = Arc::new(Rows::new(largest, last, spec.tile.map(u32::trailing_zeros)));
         let layers = plan::layers(spec, &rows, last)?;
-        let stages = plan::stages(&layers);
+        let stages = plan::Stages::new(spec, &layers);
         let (name, spec) = (TableName::Game2048(spec.clone()), spec.clone());
         Ok(Self { name, spec, rows, recent: RwLock::default(), lines: Lines::build(), layers, stages })
     }
@@ -187,7 +188,7 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
     }
 
     fn stages(&self) -> &[Stage] {
-        &self.stages
+        &self.stages.stages
     }
 
     fn task(&self, task: TaskId) -> TaskPlan {
@@ -195,7 +196,7 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
     }
 
     fn scalar_columns(&self) -> &'static [&'static str] {
-        &["value"]
+        if self.spec.keep == Keep::Stats { &["value", "rank"] } else { &["value"] }
     }
 
     fn dist_columns(&self) -> &'static [&'static str] {
@@ -207,21 +208,22 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
     }
 
     fn run(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {
-        let stage = &self.stages[task.stage as usize];
-        match stage.pass {
-            Pass::Forward => self.run_forward(stage.layers.clone(), io),
-            Pass::Backward => self.run_backward(stage.layers.clone(), io),
+        let stage = task.stage as usize;
+        match self.stages.steps[stage] {
+            Step::Backward => self.run_backward(stage, io),
+            step => self.run_forward(stage, step != Step::Again, io),
         }
     }
 
     fn rank(&self, position: Position) -> Option<Key> {
         let board = self.board(position)?;
-        let layer = self.layer_of(Lines::<R, C>::age(board))?.layer;
+        let layer = self.layer_of(Lines::<R, C>::age(board)).filter(|_| self.name.has_positions())?.layer;
         self.rows.knows(board).then(|| Key { layer, rank: self.ranks(layer.0).rank(board) })
     }
 
     fn unrank(&self, key: Key) -> Option<Position> {
-        let info = self.layer_of(key.layer.0).filter(|info| key.rank < info.universe)?;
+        // Where samples are kept, their ranks are in a column: this is for those too.
+        let info = self.layer_of(key.layer.0).filter(|info| key.rank < info.ranks())?;
         Some(Position(u128::from(self.canonical_board(self.ranks(info.layer.0).unrank(key.rank)))))
     }
 

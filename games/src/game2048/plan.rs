@@ -2,15 +2,27 @@
 //!
 //! The forward pass goes through the ages upwards. A stage needs only the afterstates of the two ages before it: the states of an
 //! age are the spawns of a 2 from the age before and of a 4 from the age before that. The backward pass goes downwards. A stage
-//! needs the afterstate sets of its own ages, of the age below (whose 4s reach into it) and of the two ages above, and the f64 values
-//! of those two. So nothing has to be handed over between stages but what is in the table anyway, and two layers of f64 values.
+//! needs the afterstates of its own ages, of the two below (whose new tiles make its states) and of the one above, and the f64 values of
+//! the states of the two ages above. So nothing has to be handed over between stages but what is in the table anyway, and two
+//! layers of f64 values.
 //!
 //! Most ages are small (thousands of positions) and there are thousands of them, so a stage takes as many consecutive ages as keep
 //! it below [`STAGE_RANKS`]. An age is one shard, or several of [`SHARD_RANKS`].
+//!
+//! **Keeping statistics alone.** Then the forward pass does not leave its sets behind either: only those of the last two ages of every
+//! *stretch*, some tens of ages, are kept as checkpoints. The backward pass goes through the stretches downwards, and before each of them
+//! the forward pass is run again from the checkpoint below it. So the disk holds the checkpoints and the sets of one stretch:
+//!
+//! ```text
+//!     forward    ════╪═════╪═════╪━━━━━▶      ═ only checkpoints ╪ stay    ━ the last stretch: all sets stay
+//!     backward                   ◀━━━━━
+//!     again                ━━━━━▶             from the checkpoint before the stretch
+//!     backward             ◀━━━━━             and so on, down to the first
+//! ```
 
 use super::ranks::Rows;
 use crate::OpenError;
-use crate::name::Spec2048;
+use crate::name::{Keep, Spec2048};
 use crate::space::*;
 use std::ops::Range;
 
@@ -28,6 +40,10 @@ const FIRST_STAGE_LAYERS: usize = 3;
 /// Ranks of a shard: a file of some tens of megabytes, so that no layer is one huge file and none of the small ones is cut. A multiple of
 /// 64, so that sets are cut between words.
 const SHARD_RANKS: u64 = 1 << 25;
+/// Ages of a stretch, unless the name says how many.
+const DEFAULT_STRETCH: u32 = 64;
+/// Positions of a layer that are published where only statistics are kept.
+pub const SAMPLES: u64 = 256;
 /// Offsets within a layer are 32 bits wide.
 const MOST_RANKS: u128 = 1 << 32;
 
@@ -67,88 +83,159 @@ pub fn layers<const R: usize, const C: usize>(
                 let problem = format!("age {age} has a universe of {} ranks; a layer can have {MOST_RANKS}", size.universe);
                 return Err(OpenError { table: crate::TableName::Game2048(spec.clone()), problem, help: narrower(spec) });
             }
-            let universe = size.universe as u64;
-            Ok(LayerInfo { layer: Layer(age), universe, keys: None, shards: shards(universe), blocks: size.blocks })
+            let parts = parts(size.universe as u64);
+            let universe = if spec.keep == Keep::Stats { SAMPLES } else { size.universe as u64 };
+            let shards = if spec.keep == Keep::Stats { std::iter::once(0..SAMPLES).collect() } else { parts.clone() };
+            Ok(LayerInfo { layer: Layer(age), universe, keys: None, shards, parts, blocks: size.blocks })
         })
         .collect()
 }
 
-/// The shards of a layer: as many ranks each.
-fn shards(universe: u64) -> Vec<Range<u64>> {
+/// The runs of ranks of a layer's files: as many ranks each.
+fn parts(universe: u64) -> Vec<Range<u64>> {
     (0..universe.max(1)).step_by(SHARD_RANKS as usize).map(|start| start..universe.min(start + SHARD_RANKS)).collect()
 }
 
-/// The stages of both passes: forward over runs of ages upwards, then backward over the same runs downwards.
-pub fn stages(layers: &[LayerInfo]) -> Vec<Stage> {
-    let runs = runs(layers);
-    let run_of = |layer: usize| runs.iter().position(|run| run.contains(&layer));
-    let mut stages = Vec::with_capacity(runs.len() * 2);
-    for run in &runs {
-        let before = (1..=2).filter_map(|back| run_of(run.start.checked_sub(back)?));
-        stages.push(Stage { pass: Pass::Forward, layers: run.clone(), parts: 1, after: sorted(before) });
-    }
-    let (last, backward_of) = (runs.len() - 1, |run: usize| 2 * runs.len() - 1 - run);
-    for (i, run) in runs.iter().enumerate().rev() {
-        let above = (0..2).filter_map(|up| run_of(run.end + up)).map(backward_of);
-        // Forward stages depend on each other in a chain, so the last one stands for all.
-        let after = if i == last { sorted([last].into_iter()) } else { sorted(above) };
-        stages.push(Stage { pass: Pass::Backward, layers: run.clone(), parts: 1, after });
-    }
-    stages
+/// What a stage does with its ages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Enumerates, and keeps the sets of all ages.
+    Forward,
+    /// Enumerates and counts, and keeps the sets of the last two ages.
+    Skim,
+    /// Enumerates a stretch again that was skimmed before, and keeps the sets of all ages.
+    Again,
+    /// Evaluates.
+    Backward,
 }
 
-fn sorted(stages: impl Iterator<Item = usize>) -> Vec<u32> {
-    let mut stages: Vec<u32> = stages.map(|stage| stage as u32).collect();
-    stages.sort_unstable();
-    stages.dedup();
-    stages
+/// The stages of a plan, and which layers are a stretch.
+pub struct Stages {
+    /// As the coordinator sees them.
+    pub stages: Vec<Stage>,
+    /// What each does.
+    pub steps: Vec<Step>,
+    /// Number of the first layer of each stretch, ascending; one stretch when all values are kept.
+    pub stretches: Vec<usize>,
+    keep: Keep,
+}
+
+impl Stages {
+    /// Plans both passes.
+    pub fn new(spec: &Spec2048, layers: &[LayerInfo]) -> Self {
+        let runs = runs(layers);
+        let stretches = match spec.keep {
+            Keep::Values => vec![0],
+            Keep::Stats => stretches(&runs, spec.stretch.unwrap_or(DEFAULT_STRETCH) as usize),
+        };
+        let mut this = Self { stages: Vec::new(), steps: Vec::new(), stretches, keep: spec.keep };
+        let last_stretch = this.stretches[this.stretches.len() - 1];
+        let mut after = Vec::new();
+        for run in &runs {
+            let step = if run.start < last_stretch { Step::Skim } else { Step::Forward };
+            after = this.add(step, run, &after);
+        }
+        for at in (0..this.stretches.len()).rev() {
+            let stretch = this.stretches[at]..this.stretches.get(at + 1).copied().unwrap_or(layers.len());
+            let of_stretch: Vec<&Range<usize>> = runs.iter().filter(|run| stretch.contains(&run.start)).collect();
+            if stretch.start < last_stretch {
+                for run in &of_stretch {
+                    after = this.add(Step::Again, run, &after);
+                }
+            }
+            for run in of_stretch.iter().rev() {
+                after = this.add(Step::Backward, run, &after);
+            }
+        }
+        this
+    }
+
+    /// Adds a stage after others, and names it as what comes before the next. Every stage needs what the one before it made.
+    fn add(&mut self, step: Step, run: &Range<usize>, after: &[u32]) -> Vec<u32> {
+        let pass = if step == Step::Backward { Pass::Backward } else { Pass::Forward };
+        self.stages.push(Stage { pass, layers: run.clone(), parts: 1, after: after.to_vec() });
+        self.steps.push(step);
+        vec![self.stages.len() as u32 - 1]
+    }
+
+    /// The kind of file that holds the set of a layer for a stage: that of its stretch, or of a checkpoint below it.
+    pub fn kind(&self, stage: usize, layer: usize) -> ArtifactKind {
+        if self.keep == Keep::Values {
+            return ArtifactKind::Index;
+        }
+        let start = self.stages[stage].layers.start;
+        let own = self.stretches[self.stretches.partition_point(|&first| first <= start) - 1];
+        // A stage that skims reads what the one before it skimmed; the first of a stretch reads the checkpoint before it.
+        if self.steps[stage] == Step::Skim || layer < own { ArtifactKind::Checkpoint } else { ArtifactKind::Stretch }
+    }
+
+    /// The kind of file that holds the set of the layer above a run for the backward pass.
+    pub fn kind_above(&self) -> ArtifactKind {
+        if self.keep == Keep::Values { ArtifactKind::Index } else { ArtifactKind::Stretch }
+    }
+
+    /// The layers whose sets a forward stage writes.
+    pub fn written(&self, stage: usize) -> Range<usize> {
+        let run = self.stages[stage].layers.clone();
+        if self.steps[stage] == Step::Skim { run.end.saturating_sub(2).max(run.start)..run.end } else { run }
+    }
+}
+
+/// Where the stretches begin: with a run each, of as many ages as asked for or a little more.
+fn stretches(runs: &[Range<usize>], least: usize) -> Vec<usize> {
+    let mut starts = vec![0];
+    for run in runs {
+        if run.start - starts[starts.len() - 1] >= least {
+            starts.push(run.start);
+        }
+    }
+    starts
 }
 
 fn runs(layers: &[LayerInfo]) -> Vec<Range<usize>> {
     let (mut runs, mut start, mut ranks) = (Vec::new(), 0, 0);
     for (i, info) in layers.iter().enumerate() {
         let least = if start == 0 { FIRST_STAGE_LAYERS } else { STAGE_LAYERS };
-        if i - start >= least && ranks + info.universe > STAGE_RANKS {
+        if i - start >= least && ranks + info.ranks() > STAGE_RANKS {
             runs.push(start..i);
             (start, ranks) = (i, 0);
         }
-        ranks += info.universe;
+        ranks += info.ranks();
     }
     runs.push(start..layers.len());
     runs
 }
 
 /// One task of the plan.
-pub fn task(layers: &[LayerInfo], stages: &[Stage], is_square: bool, task: TaskId) -> TaskPlan {
-    let stage = &stages[task.stage as usize];
+pub fn task(layers: &[LayerInfo], stages: &Stages, is_square: bool, task: TaskId) -> TaskPlan {
+    let number = task.stage as usize;
+    let stage = &stages.stages[number];
     assert_eq!(task.part, 0, "a stage of 2048 has one task");
     let run = stage.layers.clone();
-    let files = |kind: ArtifactKind, range: Range<usize>| {
-        let of_layer = |info: &LayerInfo| {
-            let layer = info.layer;
-            (0..info.shards.len() as u32).map(move |shard| ArtifactId { kind, layer, shard })
-        };
-        layers[range].iter().flat_map(of_layer).collect::<Vec<_>>()
+    let files = |kind: ArtifactKind, layer: usize| {
+        let info = &layers[layer];
+        (0..info.runs(kind).len() as u32).map(move |shard| ArtifactId { kind, layer: info.layer, shard })
     };
+    let sets = |range: Range<usize>| range.flat_map(|layer| files(stages.kind(number, layer), layer)).collect::<Vec<_>>();
+    let all = |kind: ArtifactKind, range: Range<usize>| range.flat_map(|layer| files(kind, layer)).collect::<Vec<_>>();
     let above = run.end..layers.len().min(run.end + 2);
-    let ranks: u64 = layers[run.clone()].iter().map(|info| info.universe).sum();
-    let widest = layers[run.start.saturating_sub(2)..above.end].iter().map(|info| info.universe).max().unwrap_or(0);
-    let (inputs, outputs, memory_bytes) = match stage.pass {
-        Pass::Forward => (
-            files(ArtifactKind::Index, run.start.saturating_sub(2)..run.start),
-            files(ArtifactKind::Index, run),
-            widest / 8 * FORWARD_BITMAPS,
-        ),
-        Pass::Backward => {
+    let ranks: u64 = layers[run.clone()].iter().map(LayerInfo::ranks).sum();
+    let widest = layers[run.start.saturating_sub(2)..above.end].iter().map(LayerInfo::ranks).max().unwrap_or(0);
+    let (inputs, outputs, memory_bytes) = match stages.steps[number] {
+        Step::Backward => {
             // The states of the two ages above are made again, the lower from the two ages before it, the upper with one more.
-            let mut inputs = files(ArtifactKind::Index, run.start.saturating_sub(2)..layers.len().min(run.end + 1));
-            inputs.extend(files(ArtifactKind::Work, above));
-            let mut outputs = files(ArtifactKind::Shard, run.clone());
+            let mut inputs = sets(run.start.saturating_sub(2)..run.end);
+            if run.end < layers.len() {
+                inputs.extend(files(stages.kind_above(), run.end));
+            }
+            inputs.extend(all(ArtifactKind::Work, above));
+            let mut outputs = all(ArtifactKind::Shard, run.clone());
             if run.start > 0 {
-                outputs.extend(files(ArtifactKind::Work, run.start..run.end.min(run.start + 2)));
+                outputs.extend(all(ArtifactKind::Work, run.start..run.end.min(run.start + 2)));
             }
             (inputs, outputs, widest * BACKWARD_BYTES)
         }
+        _ => (sets(run.start.saturating_sub(2)..run.start), sets(stages.written(number)), widest / 8 * FORWARD_BITMAPS),
     };
     // Passes over a square board look up states anywhere, so they do not go in windows.
     let memory_bytes = if is_square { memory_bytes } else { memory_bytes.min(WINDOWS_BYTES) };
@@ -170,7 +257,7 @@ mod tests {
     use super::*;
 
     fn layer(i: u32, universe: u64) -> LayerInfo {
-        LayerInfo { layer: Layer(4 + 2 * i), universe, keys: None, shards: shards(universe), blocks: 1 }
+        LayerInfo { layer: Layer(4 + 2 * i), universe, keys: None, shards: parts(universe), parts: parts(universe), blocks: 1 }
     }
 
     #[test]
@@ -178,6 +265,12 @@ mod tests {
         let sizes = [vec![5; 20], vec![STAGE_RANKS - 100, 1], vec![STAGE_RANKS * 2; 20], vec![7]].concat();
         let layers: Vec<LayerInfo> = sizes.iter().enumerate().map(|(i, &u)| layer(i as u32, u)).collect();
         assert_eq!(runs(&layers), [0..21, 21..29, 29..37, 37..43]);
+    }
+
+    #[test]
+    fn stretches_begin_with_runs_and_are_long_enough() {
+        assert_eq!(stretches(&[0..3, 3..11, 11..19, 19..27, 27..30], 10), [0, 11, 27]);
+        assert_eq!(stretches(&[0..3, 3..11], 100), [0]);
     }
 
     #[test]

@@ -108,6 +108,30 @@ fn a_layer_larger_than_memory_has_the_same_values() {
     }
 }
 
+/// What a table of statistics says, the table with all values says too; and the length of the stretches changes nothing.
+#[test]
+fn statistics_are_those_of_the_whole_table_however_long_the_stretches() {
+    for (name, stretches) in [("2048-2x4+horizon=200", [1, 9, 64]), ("2048-3x3+horizon=100", [1, 20, 1000])] {
+        let whole = solve(name);
+        let space = crate::open(&name.parse().unwrap()).unwrap();
+        let kept = stretches.map(|stretch| solve(&format!("{name}+keep=stats+stretch={stretch}")));
+        for table in &kept {
+            assert_eq!(table.facts(), whole.facts(), "{name}");
+            for info in space.layers() {
+                assert_eq!(table.counts(info.layer), whole.counts(info.layer), "{name} {}", info.layer);
+                assert_eq!(table.stats(info.layer), whole.stats(info.layer), "{name} {}", info.layer);
+                let samples = &table.shards(info.layer)[0].columns.scalars;
+                assert_eq!(samples[0].len() as u64, whole.counts(info.layer).afterstates.min(256));
+                assert!(samples[1].is_sorted_by(|a, b| a < b), "no position twice");
+                for (&value, &rank) in samples[0].iter().zip(&samples[1]) {
+                    assert_eq!(whole.value(Key { layer: info.layer, rank: rank as u64 }, 0), Some(value));
+                }
+                assert_eq!(table.shards(info.layer), kept[0].shards(info.layer));
+            }
+        }
+    }
+}
+
 fn ranks_are_dense_and_invert<const R: usize, const C: usize>(ages: &[u32]) {
     let rows = Arc::new(Rows::<R, C>::new((R * C + 1).min(15) as u32, *ages.last().unwrap(), None));
     let sizes = rows.sizes();

@@ -172,7 +172,7 @@ impl Sizes {
         let index = (keys.saturating_mul(2 + log) / 8).min(ranks / 20 * 3 + 64);
         let values = |scalar: u64, dist: u64| keys.saturating_mul(self.scalars * scalar + self.dists * dist);
         FILE_BYTES.saturating_add(match artifact.kind {
-            ArtifactKind::Index => index,
+            ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
             ArtifactKind::Work => values(WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
             ArtifactKind::Shard => index.saturating_add(values(PACKED_BYTES, DIST_ENTRIES * PACKED_BYTES + 9)),
         })

@@ -165,8 +165,8 @@ impl TaskIo for Scratch<'_> {
         Ok(Box::new(HeapScratch::zeroed(bytes)))
     }
 
-    fn load_index(&self, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
-        let id = ArtifactId { kind: ArtifactKind::Index, layer, shard };
+    fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+        let id = ArtifactId { kind, layer, shard };
         match self.get(id)? {
             Artifact::Index(bits) => Ok(bits.clone()),
             Artifact::Work(_) => Err(TaskError::Io(Box::new(NotThere(id)))),
@@ -181,19 +181,19 @@ impl TaskIo for Scratch<'_> {
         }
     }
 
-    fn put_index(&self, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
+    fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         self.count(layer, shard, keys);
         let bits = match keys {
             Keys::Bits(bits) => bits.clone(),
             Keys::Sorted(ranks) => {
                 let info = self.space.layers().iter().find(|info| info.layer == layer);
-                let run = info.and_then(|info| info.shards.get(usize::try_from(shard).ok()?)).cloned().unwrap_or(0..0);
+                let run = info.and_then(|info| info.runs(kind).get(usize::try_from(shard).ok()?)).cloned().unwrap_or(0..0);
                 let mut bits = Bitmap::new(run.end - run.start);
                 ranks.iter().for_each(|&rank| bits.insert(rank));
                 bits
             }
         };
-        self.keep(ArtifactId { kind: ArtifactKind::Index, layer, shard }, Artifact::Index(bits));
+        self.keep(ArtifactId { kind, layer, shard }, Artifact::Index(bits));
         Ok(())
     }
 
