@@ -32,7 +32,7 @@ use crate::record::{Commit, InputRecord, artifact_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_games::{ArtifactId, ArtifactKind, Pass, TaskId};
+use strata_games::{ArtifactId, Pass, TaskId};
 use strata_storage::{Digest, FileRecord};
 
 /// How patient the scheduler is.
