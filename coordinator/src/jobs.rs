@@ -119,7 +119,7 @@ async fn submit(core: &Arc<Core>, table: &str, priority: i32) -> Result<Arc<Job>
         job.released().await;
     }
     let root = (core.locate)(&name);
-    if let Some(manifest) = published(&root, &table).await? {
+    if let Some(manifest) = published(&root, &name).await? {
         tidy(&root).await;
         let job = Arc::new(Job::complete(table, core.job_number(), priority, manifest));
         core.insert(Arc::clone(&job));
@@ -127,7 +127,12 @@ async fn submit(core: &Arc<Core>, table: &str, priority: i32) -> Result<Arc<Job>
     }
 
     let open = Arc::clone(&core.open);
-    let space = blocking_call(move || open(&name)).await?.map_err(Status::invalid_argument)?;
+    let space = blocking_call({
+        let name = name.clone();
+        move || open(&name)
+    })
+    .await?
+    .map_err(Status::invalid_argument)?;
     let plan = Plan::of(&*space).map_err(|error| Status::internal(error.to_string()))?;
     let (dir, lock) = blocking_call({
         let root = root.clone();
@@ -136,7 +141,7 @@ async fn submit(core: &Arc<Core>, table: &str, priority: i32) -> Result<Arc<Job>
     .await?
     .map_err(|error| status_of(&error))?;
     // Another process may have finished the table just before its lock became ours.
-    if let Some(manifest) = published(&root, &table).await? {
+    if let Some(manifest) = published(&root, &name).await? {
         remove_build(&dir).await;
         drop(lock);
         let job = Arc::new(Job::complete(table, core.job_number(), priority, manifest));
@@ -162,8 +167,8 @@ fn open_dir(root: &Path) -> Result<(TableDir, strata_storage::DirLock), StoreErr
     Ok((dir, lock))
 }
 
-/// The manifest of a complete table, if there is one.
-async fn published(root: &Path, table: &str) -> Result<Option<Manifest>, Status> {
+/// The manifest of the complete table that a build of this name publishes, if there is one.
+async fn published(root: &Path, name: &TableName) -> Result<Option<Manifest>, Status> {
     let path = root.join("table.json");
     let read = blocking_call({
         let path = path.clone();
@@ -176,6 +181,7 @@ async fn published(root: &Path, table: &str) -> Result<Option<Manifest>, Status>
             path.display()
         ))
     })?;
+    let table = name.published().to_string();
     if manifest.table != table {
         return Err(Status::failed_precondition(format!(
             "{} holds the table {}, not {table}; choose another directory",

@@ -52,8 +52,10 @@ pub struct PlannedTask {
 /// The plan of a table.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The table's name.
+    /// The name of the build.
     pub table: String,
+    /// The name of the table that it publishes.
+    pub published: String,
     /// Its layers, in the order of the forward pass.
     pub layers: Vec<LayerInfo>,
     /// Its stages.
@@ -76,6 +78,7 @@ impl Plan {
         let layer_at = check_layers(&layers).map_err(fail)?;
         let mut plan = Plan {
             table: table.clone(),
+            published: space.name().published().to_string(),
             layers,
             stages: Vec::new(),
             tasks: Vec::new(),

@@ -104,7 +104,7 @@ pub fn manifest(plan: &Plan, scalars: &[&str], dists: &[&str], commits: &[std::s
         let stats = stats_of(info, &stats)?;
         layers.push(ManifestLayer { layer, universe: info.universe, states, afterstates, terminal, stats, shards: covered });
     }
-    Manifest::new(&plan.table, scalars, dists, layers, facts).map_err(|error| error.to_string())
+    Manifest::new(&plan.published, scalars, dists, layers, facts).map_err(|error| error.to_string())
 }
 
 /// The statistics of a layer: its shards together, in their order, so that the sums have one value. Of a layer either all shards have

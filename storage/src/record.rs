@@ -31,6 +31,10 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// All kinds.
+    pub(crate) const ALL: [FileKind; 5] =
+        [FileKind::Index, FileKind::Work, FileKind::Shard, FileKind::Checkpoint, FileKind::Stretch];
+
     /// The folder of the table in which files of this kind are.
     pub fn folder(self) -> &'static str {
         match self {
@@ -53,9 +57,7 @@ impl FileKind {
     }
 
     pub(crate) fn from_code(code: u32) -> Option<Self> {
-        [FileKind::Index, FileKind::Work, FileKind::Shard, FileKind::Checkpoint, FileKind::Stretch]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::dir::{TMP, TableDir};
 use crate::error::StoreError;
-use crate::record::{is_artifact_name, is_layer_name};
+use crate::record::{FileKind, is_artifact_name, is_layer_name};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use std::io;
 pub(crate) enum Class {
     /// A folder that tables have.
     Folder,
-    /// A shard, index or work file.
+    /// A shard, or what only building needs of its kind.
     Artifact,
     /// A record, a list of sums, the manifest, the lock.
     Record,
@@ -25,11 +25,11 @@ pub(crate) enum Class {
 /// What a name, relative to the table, stands for.
 pub(crate) fn classify(name: &str, is_dir: bool) -> Class {
     let parts: Vec<&str> = name.split('/').collect();
+    let in_artifacts = FileKind::ALL.into_iter().find_map(|kind| name.strip_prefix(kind.folder())?.strip_prefix('/'));
     if is_dir {
         let ours = match parts.as_slice() {
-            ["shards" | "build"] | ["build", "commits" | "layers" | "index" | "work" | "tmp"] => true,
-            ["shards", layer] | ["build", "index" | "work", layer] => is_layer_name(layer),
-            _ => false,
+            ["build"] | ["build", "commits" | "layers" | "tmp"] => true,
+            _ => FileKind::ALL.iter().any(|kind| kind.folder() == name) || in_artifacts.is_some_and(is_layer_name),
         };
         return if ours { Class::Folder } else { Class::Foreign };
     }
@@ -37,10 +37,13 @@ pub(crate) fn classify(name: &str, is_dir: bool) -> Class {
         ["build", "tmp", _] => return Class::Unfinished,
         ["build", "lock"] | ["table.json" | "B3SUMS" | "SHA256SUMS"] => return Class::Record,
         ["build", file] | ["build", "commits" | "layers", file] if file.ends_with(".json") => return Class::Record,
-        ["shards", layer, file] | ["build", "index" | "work", layer, file] if is_layer_name(layer) && is_artifact_name(file) => {
-            return Class::Artifact;
-        }
         _ => {}
+    }
+    if in_artifacts
+        .and_then(|name| name.split_once('/'))
+        .is_some_and(|(layer, file)| is_layer_name(layer) && is_artifact_name(file))
+    {
+        return Class::Artifact;
     }
     // The object store writes NAME to NAME#1 first.
     match name.rsplit_once('#') {
@@ -96,16 +99,16 @@ impl TableDir {
         self.remove_empty_folders(TMP)
     }
 
-    /// Removes shard, index and work files that are not in `keep`, and folders that are empty then. Returns the names of the files.
-    /// Records stay.
+    /// Removes shards, and files of their kind that only building needs, that are not in `keep`, and folders that are empty then.
+    /// Returns the names of the files. Records stay.
     pub fn remove_unlisted(&self, keep: &BTreeSet<String>) -> Result<Vec<String>, StoreError> {
         let names: Vec<String> =
             self.names("", |class| class == Class::Artifact)?.into_iter().filter(|name| !keep.contains(name)).collect();
         for name in &names {
             self.remove(name)?;
         }
-        for folder in ["shards", "build/index", "build/work"] {
-            self.remove_empty_folders(folder)?;
+        for kind in FileKind::ALL {
+            self.remove_empty_folders(kind.folder())?;
         }
         Ok(names)
     }
@@ -154,7 +157,7 @@ impl TableDir {
 mod tests {
     use super::*;
 
-    const OURS: [&str; 12] = [
+    const OURS: [&str; 14] = [
         "table.json",
         "B3SUMS",
         "SHA256SUMS",
@@ -167,6 +170,8 @@ mod tests {
         "shards/00004/0-0123456789abcdef.shard",
         "build/index/00004/0-0123456789abcdef.shard",
         "build/work/00004/12-0123456789abcdef.shard",
+        "build/checkpoint/00004/0-0123456789abcdef.shard",
+        "build/stretch/00004/0-0123456789abcdef.shard",
     ];
 
     fn table(foreign: &[&str]) -> (tempfile::TempDir, TableDir) {
@@ -198,7 +203,9 @@ mod tests {
         assert_eq!(
             removed,
             [
+                "build/checkpoint/00004/0-0123456789abcdef.shard",
                 "build/index/00004/0-0123456789abcdef.shard",
+                "build/stretch/00004/0-0123456789abcdef.shard",
                 "build/work/00004/12-0123456789abcdef.shard",
                 "shards/00006/1-0123456789abcdef.shard",
                 "shards/00008/1-0123456789abcdef.shard"
@@ -207,6 +214,7 @@ mod tests {
         assert!(dir.path("shards/00004/0-0123456789abcdef.shard").exists() && dir.path("shards/00006/mine").exists());
         assert!(dir.path("build/commits/3.17.json").exists());
         assert!(!dir.path("shards/00008").exists() && !dir.path("build/work").exists());
+        assert!(!dir.path("build/stretch").exists());
     }
 
     #[test]

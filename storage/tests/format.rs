@@ -204,23 +204,20 @@ fn a_reader_written_from_the_page_reads_everything() {
             content.scalars[1][..4096].fill(0.125);
             content.scalars[1][4096..4098].copy_from_slice(&[f64::MAX, f64::MIN]);
         }
-        for kind in [FileKind::Index, FileKind::Work, FileKind::Shard] {
+        let kinds =
+            [(FileKind::Index, 1), (FileKind::Work, 2), (FileKind::Shard, 3), (FileKind::Checkpoint, 4), (FileKind::Stretch, 5)];
+        for (kind, number) in kinds {
             let record = content.write(&dir, kind).unwrap();
             let bytes = fs::read(dir.path(&record.path)).unwrap();
             assert_eq!(blake3::hash(&bytes).to_hex()[..16], record.path.split(['-', '.']).nth(1).unwrap()[..]);
             let found = read(&bytes);
             assert_eq!((found.layer, found.shard, found.table.as_str()), (17, 3, NAME));
             assert_eq!(found.run, [1000, 40_000, 1, content.keys.len() as u64]);
-            let number = match kind {
-                FileKind::Index => 1,
-                FileKind::Work => 2,
-                FileKind::Shard => 3,
-            };
             assert_eq!(found.kind, number);
             if kind != FileKind::Work {
                 assert_eq!(found.keys, content.keys);
             }
-            if kind == FileKind::Index {
+            if !matches!(kind, FileKind::Work | FileKind::Shard) {
                 continue;
             }
             let file = ShardFile::open(&dir.path(&record.path), Some(&record)).unwrap();

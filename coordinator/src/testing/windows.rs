@@ -390,6 +390,32 @@ async fn a_directory_of_another_table_is_refused_and_left_alone() {
     assert!(status.message().contains("holds the table 2048-2x2"), "{status}");
 }
 
+#[tokio::test]
+async fn a_table_goes_by_the_name_that_is_published_and_a_build_by_its_own() {
+    let temp = tempfile::tempdir().unwrap();
+    let life = Life::start(temp.path());
+    life.submit_table("2048-2x2+keep=stats+stretch=40").await.unwrap();
+    // While it is being built, it is one plan.
+    let other = Life::start(temp.path());
+    let status = other.submit_table("2048-2x2+keep=stats").await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::FailedPrecondition);
+    other.coordinator.shutdown().await;
+    let mut worker = life.worker("anna").await;
+    while let Some(task) = worker.lease(500).await {
+        worker.run(&task).await.unwrap();
+    }
+    let root = life.wait_for(JobState::Complete).await.root;
+    let manifest = Manifest::parse(&fs::read(temp.path().join("table.json")).unwrap()).unwrap();
+    assert_eq!(manifest.table, "2048-2x2+keep=stats");
+    // Once it is complete nobody can tell in which stretches it was built.
+    for name in ["2048-2x2+keep=stats", "2048-2x2+keep=stats+stretch=16"] {
+        let status = Life::start(temp.path()).submit_table(name).await.unwrap();
+        assert_eq!((status.state(), &status.root), (JobState::Complete, &root), "{name}");
+    }
+    let status = Life::start(temp.path()).submit_table(TABLE).await.unwrap_err();
+    assert!(status.message().contains("holds the table 2048-2x2+keep=stats, not 2048-2x2;"), "{status}");
+}
+
 /// Copies the directory while a build runs: the copies hold what a kill leaves, and worse, since copying is not instantaneous.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_build_goes_on_from_any_snapshot_of_its_directory() {

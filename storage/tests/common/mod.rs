@@ -69,7 +69,8 @@ impl Content {
         let mut columns: Vec<ColumnRef<'_>> =
             SCALARS.iter().zip(&self.scalars).map(|(&name, values)| ColumnRef::Scalar { name, values }).collect();
         columns.push(ColumnRef::Dist { name: DISTS[0], ends: &ends, firsts: &firsts, values: &values });
-        let columns = if kind == FileKind::Index { &[] } else { columns.as_slice() };
+        let has_values = matches!(kind, FileKind::Work | FileKind::Shard);
+        let columns = if has_values { columns.as_slice() } else { &[] };
         write_shard(dir, &self.spec(kind), (kind != FileKind::Work).then_some(index.as_slice()), columns)
     }
 }
