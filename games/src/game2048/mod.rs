@@ -11,6 +11,7 @@
 
 mod after;
 mod backward;
+mod best;
 mod bits;
 mod forward;
 mod lanes;

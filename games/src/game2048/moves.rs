@@ -80,6 +80,8 @@ pub struct Side<const R: usize> {
     pub reading: Reading,
     /// The last rows with which the move is legal, one bit each.
     pub legal: u128,
+    /// Whether it is with all: an upper row moves.
+    pub is_always_legal: bool,
     /// The score of the upper rows.
     pub score: u32,
 }
@@ -103,7 +105,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let side = |infos: &[RowInfo; R], i: usize| {
             let stripe = ranks.stripe(infos, last);
             let legal = if moved[i] { u128::MAX } else { rows.movable[last][i] };
-            Side { start: stripe.start, reading: stripe.reading, legal, score }
+            Side { start: stripe.start, reading: stripe.reading, legal, is_always_legal: moved[i], score }
         };
         [side(&left, 0), side(&right, 1)]
     }

@@ -8,74 +8,19 @@
 
 use super::Game2048;
 use super::after::{Valued, Values, split_values};
-use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits, RankedStripe, ones};
+use super::best::{Best, Columns, Looks};
+use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits};
 use super::forward::{Bench, parents_of, pieces, releasers};
 use super::lanes::{Job, Lanes, prefetch, run};
 use super::moves::{BATCH, Batch};
-use super::ranks::{Block, Cursor, LayerRanks};
+use super::ranks::{Cursor, LayerRanks};
 use super::room::Room;
-use super::rows::{MOST_ROWS, RowInfo};
-use super::spawn::{Afterstates, Parents, Upper, states_of_block, stripes};
-use super::vertical::ILLEGAL;
+use super::spawn::{Afterstates, Parents, states_of_block};
 use crate::array::{Array, Releaser};
 use crate::space::{LayerStats, TaskError};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// The best two moves of a state, and how many it has, as far as they are known.
-#[derive(Clone, Copy, PartialEq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-pub(super) struct Best {
-    best: f64,
-    second: f64,
-    moves: u64,
-}
-
-impl Best {
-    const NONE: Self = Self { best: f64::NEG_INFINITY, second: f64::NEG_INFINITY, moves: 0 };
-
-    /// One more move.
-    #[inline(always)]
-    fn add(&mut self, value: f64) {
-        // Comparisons that the processor does in one instruction: no value is a NaN.
-        let loser = if value > self.best { self.best } else { value };
-        self.second = if loser > self.second { loser } else { self.second };
-        self.best = if value > self.best { value } else { self.best };
-        self.moves += 1;
-    }
-
-    /// The moves of the transposed board, all.
-    #[inline(always)]
-    fn join(self, other: Self) -> Self {
-        let (best, loser) = if other.best > self.best { (other.best, self.best) } else { (self.best, other.best) };
-        let second = if other.second > self.second { other.second } else { self.second };
-        Self { best, second: if loser > second { loser } else { second }, moves: self.moves + other.moves }
-    }
-}
-
-/// Which afterstates are looked up: all of them, or in each of several passes those in a window.
-#[derive(Clone)]
-struct Looks {
-    places: Range<u64>,
-    is_first: bool,
-    is_last: bool,
-}
-
-/// Adds one state to the statistics of its layer.
-#[inline(always)]
-fn count(stats: &mut LayerStats, value: f64, best: Best) {
-    stats.value_sum += value;
-    stats.legal_moves += best.moves;
-    stats.single_best += u64::from(best.moves == 1);
-    if best.moves > 1 {
-        stats.single_best += u64::from(LayerStats::is_better(best.best, best.second));
-        let gap = best.best - best.second;
-        stats.choices += 1;
-        stats.gap_sum += gap;
-        stats.gap_most = stats.gap_most.max(gap);
-    }
-}
 
 /// Adds up what was found in the blocks of a layer, in their order.
 fn total(blocks: impl IntoIterator<Item = LayerStats>) -> LayerStats {
@@ -198,11 +143,6 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             _ => self.value_without_moves(board, age),
         }
     }
-
-    #[inline(always)]
-    fn value_of(&self, board: u64, age: u32, best: Best) -> f64 {
-        if best.moves == 0 { self.value_without_moves(board, age) } else { best.best }
-    }
 }
 
 /// The states of some blocks.
@@ -266,198 +206,6 @@ impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
     }
 }
 
-/// States that wait for their moves up and down: of a batch, and what the last stripe brings above it.
-const WAITING: usize = BATCH + MOST_ROWS;
-
-impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// Adds the moves to the left and right of the states of a stripe, whose last rows are given by their bits. `W`: in passes, each
-    /// of which looks up the afterstates of a window.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn lateral_stripe<const W: bool>(
-        &self,
-        ranks: &LayerRanks<R, C>,
-        block: &Block,
-        upper: &Upper<R>,
-        bits: u128,
-        after: Values<'_, R, C>,
-        looks: &Looks,
-        bests: &mut [Best],
-    ) {
-        let (rows, last) = (&*ranks.rows, usize::from(block.last));
-        let steps = rows.steps_of(last);
-        if block.is_even() || self.is_odd() {
-            let of_last = rows.of_sum(last);
-            for (number, best) in ones(bits).zip(bests) {
-                let board = upper.board | u64::from(of_last[number as usize]) << (4 * C * (R - 1));
-                if self.has_won(board) {
-                    continue;
-                }
-                let moves = self.lines.moves(board);
-                for &moved in &moves.boards[..2] {
-                    if moved != board {
-                        let place = ranks.place(moved);
-                        if !W || looks.places.contains(&place) {
-                            best.add(self.reward(moves.across) + after.values[after.set.find(place)]);
-                        }
-                    }
-                }
-            }
-            return;
-        }
-        let sides = self.sides(ranks, upper, last);
-        let found = sides.map(|side| RankedStripe::of(after.set, side.start.into(), rows.count[last] as u32));
-        for (number, best) in ones(bits).zip(bests) {
-            let step = &steps[number as usize];
-            if sides[0].legal >> number & 1 == 1 {
-                let to = step.left[sides[0].reading as usize];
-                if !W || looks.places.contains(&(u64::from(sides[0].start) + u64::from(to))) {
-                    best.add(self.reward(sides[0].score + step.score) + after.values[found[0].find(to.into())]);
-                }
-            }
-            if sides[1].legal >> number & 1 == 1 {
-                let to = step.right[sides[1].reading as usize];
-                if !W || looks.places.contains(&(u64::from(sides[1].start) + u64::from(to))) {
-                    best.add(self.reward(sides[1].score + step.score) + after.values[found[1].find(to.into())]);
-                }
-            }
-        }
-    }
-
-    /// The best moves to the left and right of the states of a block.
-    #[inline(always)]
-    fn lateral_block(
-        &self,
-        ranks: &LayerRanks<R, C>,
-        block: &Block,
-        set: Ranked<'_>,
-        after: Values<'_, R, C>,
-        looks: &Looks,
-        bests: &mut [Best],
-    ) {
-        let width = ranks.rows.count[usize::from(block.last)] as u32;
-        let mut at = 0;
-        bests.fill(Best::NONE);
-        for upper in stripes(ranks, block) {
-            let bits = set.read(upper.start, width);
-            if bits != 0 {
-                let n = bits.count_ones() as usize;
-                self.lateral_stripe::<false>(ranks, block, &upper, bits, after, looks, &mut bests[at..at + n]);
-                at += n;
-            }
-        }
-    }
-
-    /// The values of the states of a block of a rectangle; in passes (`W`) `known` keeps what is known of them.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn value_block<const W: bool>(
-        &self,
-        ranks: &LayerRanks<R, C>,
-        block: &Block,
-        set: Ranked<'_>,
-        after: Values<'_, R, C>,
-        looks: &Looks,
-        batch: &mut Batch,
-        known: &mut [Best],
-        values: &mut [f64],
-    ) -> LayerStats {
-        let mut stats = LayerStats::default();
-        let (rows, last) = (&*ranks.rows, usize::from(block.last));
-        let (width, of_last) = (rows.count[last] as u32, rows.of_sum(last));
-        let (mut own, mut earned, mut waiting, mut done) = ([Best::NONE; WAITING], [0u32; WAITING], 0, 0);
-        if W && looks.is_first {
-            known.fill(Best::NONE);
-        }
-        batch.boards.clear();
-        for upper in stripes(ranks, block) {
-            let bits = set.read(upper.start, width);
-            if bits == 0 {
-                continue;
-            }
-            let n = bits.count_ones() as usize;
-            let bests = if W { &mut known[done + waiting..done + waiting + n] } else { &mut own[waiting..waiting + n] };
-            if !W {
-                bests.fill(Best::NONE);
-            }
-            self.lateral_stripe::<W>(ranks, block, &upper, bits, after, looks, bests);
-            let mut before = 0;
-            for info in &upper.infos[..R - 1] {
-                before += info.earned();
-            }
-            for number in ones(bits) {
-                let row = of_last[number as usize];
-                earned[waiting] = (before + RowInfo(rows.info[usize::from(row)]).earned()) as u32;
-                batch.boards.push(upper.board | u64::from(row) << (4 * C * (R - 1)));
-                waiting += 1;
-            }
-            if waiting >= BATCH {
-                let bests = if W { &mut known[done..done + waiting] } else { &mut own[..waiting] };
-                let values = &mut values[done..done + waiting];
-                self.finish_batch::<W>(ranks, after, looks, batch, bests, &earned, values, &mut stats);
-                done += waiting;
-                waiting = 0;
-            }
-        }
-        if waiting > 0 {
-            let bests = if W { &mut known[done..] } else { &mut own[..waiting] };
-            self.finish_batch::<W>(ranks, after, looks, batch, bests, &earned, &mut values[done..], &mut stats);
-        }
-        stats
-    }
-
-    /// Adds the moves up and down of states whose other moves are known, and gives their values.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn finish_batch<const W: bool>(
-        &self,
-        ranks: &LayerRanks<R, C>,
-        after: Values<'_, R, C>,
-        looks: &Looks,
-        batch: &mut Batch,
-        bests: &mut [Best],
-        earned: &[u32; WAITING],
-        values: &mut [f64],
-        stats: &mut LayerStats,
-    ) {
-        let n = batch.up_down(ranks, &self.lines);
-        if W {
-            for place in batch.up[..n].iter_mut().chain(&mut batch.down[..n]) {
-                if !looks.places.contains(&u64::from(*place)) {
-                    *place = ILLEGAL;
-                }
-            }
-        }
-        for (&up, &down) in batch.up[..n].iter().zip(&batch.down[..n]) {
-            after.set.prefetch(up.into());
-            after.set.prefetch(down.into());
-        }
-        let mut found = [[usize::MAX; 2]; WAITING];
-        for (i, found) in found[..n].iter_mut().enumerate() {
-            for (place, found) in [batch.up[i], batch.down[i]].into_iter().zip(found) {
-                if place != ILLEGAL {
-                    *found = after.set.find(place.into());
-                    prefetch(after.values, *found);
-                }
-            }
-        }
-        for (i, best) in bests.iter_mut().enumerate() {
-            let reward = self.reward(batch.earned[i].wrapping_sub(earned[i]));
-            let open = !self.is_odd() || !self.has_won(batch.boards[i]);
-            for found in found[i] {
-                if found != usize::MAX && open {
-                    best.add(reward + after.values[found]);
-                }
-            }
-            if !W || looks.is_last {
-                values[i] = self.value_of(batch.boards[i], ranks.age(), *best);
-                count(stats, values[i], *best);
-            }
-        }
-        batch.boards.clear();
-    }
-}
-
 /// Gives each state of some blocks of a square board the moves of its image.
 struct JoinTransposed<'a, const R: usize, const C: usize> {
     game: &'a Game2048<R, C>,
@@ -478,7 +226,7 @@ impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
         let Some(first) = ranks.blocks.get(blocks.start) else { return found };
         let (first, mut at) = (set.before(first.base.into()) as usize, 0);
         for number in blocks {
-            let mut stats = LayerStats::default();
+            let mut stats = Columns::default();
             let (mut cursor, mut waiting) = (None, set.places(ranks.block_ranks(number)).peekable());
             while waiting.peek().is_some() {
                 let mut places = [0u64; BATCH];
@@ -496,16 +244,21 @@ impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
                     *image = set.find(place.into());
                     prefetch(lateral, *image);
                 }
+                let (mut best, mut second, mut moves) = ([0.0; BATCH], [0.0; BATCH], [0; BATCH]);
                 for i in 0..n {
-                    let best = lateral[first + at].join(lateral[images[i]]);
-                    values[at] = game.value_of(batch.boards[i], ranks.age(), best);
+                    let both = lateral[first + at].join(lateral[images[i]]);
+                    values[at] = game.value_of(batch.boards[i], ranks.age(), both);
+                    // Of a board and its image one counts.
                     if places[i] <= u64::from(batch.up[i]) {
-                        count(&mut stats, values[at], best);
+                        (best[i], second[i], moves[i]) = (values[at], both.second, both.moves as u32);
                     }
                     at += 1;
                 }
+                for ((best, second), moves) in best.as_chunks().0.iter().zip(second.as_chunks().0).zip(moves.as_chunks().0) {
+                    stats.add(best, second, moves);
+                }
             }
-            found.push(stats);
+            found.push(stats.sum());
         }
         found
     }

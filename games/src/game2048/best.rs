@@ -1,0 +1,363 @@
+//! The best moves of states, many states at a time.
+//!
+//! The states of a few stripes are a batch. Moves to the left and right are looked up by the stripe, as in the forward pass; moves up
+//! and down lead anywhere in the layer, so their places are computed for the whole batch, and the memory behind them is asked for before it
+//! is used. What is known of the states lies in one array for each kind of number, so that comparing goes a vector at a time.
+//! All sums have one order: of the batches of a block, in eight columns of neighbours that are added up at the end.
+
+use super::Game2048;
+use super::after::Values;
+use super::bits::{Ranked, RankedStripe, ones};
+use super::lanes::prefetch;
+use super::moves::{BATCH, Batch};
+use super::ranks::{Block, LayerRanks};
+use super::rows::{MOST_ROWS, RowInfo};
+use super::spawn::{Upper, stripes};
+use super::vertical::ILLEGAL;
+use crate::space::LayerStats;
+use std::ops::Range;
+
+/// Columns of neighbours: as many as the widest vector has numbers.
+const COLUMNS: usize = 8;
+/// States of a batch, with what its last stripe brings above [`BATCH`], in whole columns.
+const WAITING: usize = (BATCH + MOST_ROWS).next_multiple_of(COLUMNS);
+/// The value of a move that is not legal, or not known.
+const NONE: f64 = f64::NEG_INFINITY;
+
+/// The best two moves of a state, and how many it has, as far as they are known.
+#[derive(Clone, Copy, PartialEq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub(super) struct Best {
+    pub(super) best: f64,
+    pub(super) second: f64,
+    pub(super) moves: u64,
+}
+
+impl Best {
+    /// No move is known.
+    pub(super) const NONE: Self = Self { best: NONE, second: NONE, moves: 0 };
+
+    /// One more move.
+    #[inline(always)]
+    pub(super) fn add(&mut self, value: f64) {
+        self.second = greater(self.second, smaller(self.best, value));
+        self.best = greater(self.best, value);
+        self.moves += 1;
+    }
+
+    /// The moves of another part of the board's moves, too.
+    #[inline(always)]
+    pub(super) fn join(self, other: Self) -> Self {
+        let second = greater(greater(self.second, other.second), smaller(self.best, other.best));
+        Self { best: greater(self.best, other.best), second, moves: self.moves + other.moves }
+    }
+}
+
+/// The greater of two numbers, neither a NaN: one instruction, where `f64::max` is several.
+#[inline(always)]
+fn greater(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
+/// The smaller of two numbers, neither a NaN.
+#[inline(always)]
+fn smaller(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
+}
+
+/// Which afterstates are looked up: all of them, or in each of several passes those in a window.
+#[derive(Clone)]
+pub(super) struct Looks {
+    pub(super) places: Range<u64>,
+    pub(super) is_first: bool,
+    pub(super) is_last: bool,
+}
+
+/// Statistics of the states of a block, in columns.
+#[derive(Default)]
+pub(super) struct Columns {
+    values: [f64; COLUMNS],
+    gaps: [f64; COLUMNS],
+    most: [f64; COLUMNS],
+    legal_moves: u64,
+    single_best: u64,
+    choices: u64,
+}
+
+impl Columns {
+    /// Adds states that lie side by side: their best and second-best moves and how many they have. A state without moves has the value
+    /// that is given as its best.
+    #[inline(always)]
+    pub(super) fn add(&mut self, best: &[f64; COLUMNS], second: &[f64; COLUMNS], moves: &[u32; COLUMNS]) {
+        let (mut legal, mut single, mut choices) = (0, 0, 0);
+        for i in 0..COLUMNS {
+            let has_choice = moves[i] > 1;
+            let gap = if has_choice { best[i] - second[i] } else { 0.0 };
+            self.values[i] += best[i];
+            self.gaps[i] += gap;
+            self.most[i] = greater(self.most[i], gap);
+            legal += moves[i];
+            choices += u32::from(has_choice);
+            single += u32::from(if has_choice { LayerStats::is_better(best[i], second[i]) } else { moves[i] == 1 });
+        }
+        self.legal_moves += u64::from(legal);
+        self.single_best += u64::from(single);
+        self.choices += u64::from(choices);
+    }
+
+    /// The sums.
+    pub(super) fn sum(&self) -> LayerStats {
+        LayerStats {
+            legal_moves: self.legal_moves,
+            single_best: self.single_best,
+            choices: self.choices,
+            value_sum: self.values.iter().sum(),
+            gap_sum: self.gaps.iter().sum(),
+            gap_most: self.most.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+/// A batch of states, and what is known of their moves.
+struct Pending {
+    best: [f64; WAITING],
+    second: [f64; WAITING],
+    moves: [u32; WAITING],
+    /// What the rows earned before the move.
+    earned: [u32; WAITING],
+    count: usize,
+}
+
+impl<const R: usize, const C: usize> Game2048<R, C> {
+    /// The value of a state whose moves are known.
+    #[inline(always)]
+    pub(super) fn value_of(&self, board: u64, age: u32, best: Best) -> f64 {
+        if best.moves == 0 { self.value_without_moves(board, age) } else { best.best }
+    }
+
+    /// The moves to the left and right of the states of a stripe, whose last rows have these numbers: the better and the worse value, and
+    /// how many moves there are. `W`: in passes, each of which looks up the afterstates of a window.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn lateral_stripe<const W: bool>(
+        &self,
+        ranks: &LayerRanks<R, C>,
+        block: &Block,
+        upper: &Upper<R>,
+        numbers: &[u8],
+        after: Values<'_, R, C>,
+        looks: &Looks,
+        [best, second]: [&mut [f64]; 2],
+        moves: &mut [u32],
+    ) {
+        let (rows, last) = (&*ranks.rows, usize::from(block.last));
+        let steps = rows.steps_of(last);
+        let mut tried = [[NONE; MOST_ROWS]; 2];
+        if block.is_even() || self.is_odd() {
+            let of_last = rows.of_sum(last);
+            for (i, &number) in numbers.iter().enumerate() {
+                let board = upper.board | u64::from(of_last[usize::from(number)]) << (4 * C * (R - 1));
+                if self.has_won(board) {
+                    continue;
+                }
+                let moves = self.lines.moves(board);
+                for (side, &moved) in moves.boards[..2].iter().enumerate() {
+                    if moved != board {
+                        let place = ranks.place(moved);
+                        if !W || looks.places.contains(&place) {
+                            tried[side][i] = self.reward(moves.across) + after.values[after.set.find(place)];
+                        }
+                    }
+                }
+            }
+        } else {
+            for (i, (side, tried)) in self.sides(ranks, upper, last).iter().zip(&mut tried).enumerate() {
+                let found = RankedStripe::of(after.set, side.start.into(), rows.count[last] as u32);
+                let reading = side.reading as usize;
+                for (tried, &number) in tried.iter_mut().zip(numbers) {
+                    let step = &steps[usize::from(number)];
+                    let to = if i == 0 { step.left[reading] } else { step.right[reading] };
+                    let looked = !W || looks.places.contains(&(u64::from(side.start) + u64::from(to)));
+                    if looked && (side.is_always_legal || side.legal >> number & 1 == 1) {
+                        *tried = self.reward(side.score + step.score) + after.values[found.find(to.into())];
+                    }
+                }
+            }
+        }
+        for i in 0..numbers.len() {
+            let (left, right) = (tried[0][i], tried[1][i]);
+            best[i] = greater(left, right);
+            second[i] = smaller(left, right);
+            moves[i] = u32::from(left > NONE) + u32::from(right > NONE);
+        }
+    }
+
+    /// The best moves to the left and right of the states of a block.
+    #[inline(always)]
+    pub(super) fn lateral_block(
+        &self,
+        ranks: &LayerRanks<R, C>,
+        block: &Block,
+        set: Ranked<'_>,
+        after: Values<'_, R, C>,
+        looks: &Looks,
+        bests: &mut [Best],
+    ) {
+        let width = ranks.rows.count[usize::from(block.last)] as u32;
+        let mut at = 0;
+        for upper in stripes(ranks, block) {
+            let bits = set.read(upper.start, width);
+            if bits == 0 {
+                continue;
+            }
+            let (numbers, n) = numbers_of(bits);
+            let (mut best, mut second, mut moves) = ([NONE; MOST_ROWS], [NONE; MOST_ROWS], [0; MOST_ROWS]);
+            let to = [&mut best[..n], &mut second[..n]];
+            self.lateral_stripe::<false>(ranks, block, &upper, &numbers[..n], after, looks, to, &mut moves[..n]);
+            for (i, known) in bests[at..at + n].iter_mut().enumerate() {
+                *known = Best { best: best[i], second: second[i], moves: moves[i].into() };
+            }
+            at += n;
+        }
+    }
+
+    /// The values of the states of a block of a rectangle; in passes (`W`) `known` keeps what is known of them.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn value_block<const W: bool>(
+        &self,
+        ranks: &LayerRanks<R, C>,
+        block: &Block,
+        set: Ranked<'_>,
+        after: Values<'_, R, C>,
+        looks: &Looks,
+        batch: &mut Batch,
+        known: &mut [Best],
+        values: &mut [f64],
+    ) -> LayerStats {
+        let mut stats = Columns::default();
+        let (rows, last) = (&*ranks.rows, usize::from(block.last));
+        let (width, of_last) = (rows.count[last] as u32, rows.of_sum(last));
+        let mut pending =
+            Pending { best: [NONE; WAITING], second: [NONE; WAITING], moves: [0; WAITING], earned: [0; WAITING], count: 0 };
+        let mut done = 0;
+        batch.boards.clear();
+        for upper in stripes(ranks, block) {
+            let bits = set.read(upper.start, width);
+            if bits == 0 {
+                continue;
+            }
+            let (numbers, n) = numbers_of(bits);
+            let (numbers, start) = (&numbers[..n], pending.count);
+            let [best, second] = [&mut pending.best, &mut pending.second].map(|array| &mut array[start..start + n]);
+            let moves = &mut pending.moves[start..start + n];
+            self.lateral_stripe::<W>(ranks, block, &upper, numbers, after, looks, [best, second], moves);
+            let mut before = 0;
+            for info in &upper.infos[..R - 1] {
+                before += info.earned();
+            }
+            for (&number, earned) in numbers.iter().zip(&mut pending.earned[start..]) {
+                let row = of_last[usize::from(number)];
+                *earned = (before + RowInfo(rows.info[usize::from(row)]).earned()) as u32;
+                batch.boards.push(upper.board | u64::from(row) << (4 * C * (R - 1)));
+            }
+            pending.count += n;
+            if pending.count >= BATCH {
+                let (n, known) = (pending.count, if W { &mut known[done..] } else { &mut known[..0] });
+                self.finish_batch::<W>(ranks, after, looks, batch, &mut pending, known, &mut values[done..done + n], &mut stats);
+                done += n;
+            }
+        }
+        if pending.count > 0 {
+            let known = if W { &mut known[done..] } else { &mut known[..0] };
+            self.finish_batch::<W>(ranks, after, looks, batch, &mut pending, known, &mut values[done..], &mut stats);
+        }
+        stats.sum()
+    }
+
+    /// Adds the moves up and down of states whose other moves are known, and gives their values.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn finish_batch<const W: bool>(
+        &self,
+        ranks: &LayerRanks<R, C>,
+        after: Values<'_, R, C>,
+        looks: &Looks,
+        batch: &mut Batch,
+        pending: &mut Pending,
+        known: &mut [Best],
+        values: &mut [f64],
+        stats: &mut Columns,
+    ) {
+        let n = batch.up_down(ranks, &self.lines);
+        for place in batch.up[..n].iter_mut().chain(&mut batch.down[..n]) {
+            if W && !looks.places.contains(&u64::from(*place)) {
+                *place = ILLEGAL;
+            }
+            after.set.prefetch((*place).into());
+        }
+        let mut found = [[0usize; WAITING]; 2];
+        for (found, places) in found.iter_mut().zip([&batch.up, &batch.down]) {
+            for (found, &place) in found[..n].iter_mut().zip(places) {
+                if place != ILLEGAL {
+                    *found = after.set.find(place.into());
+                    prefetch(after.values, *found);
+                }
+            }
+        }
+        let mut tried = [[NONE; WAITING]; 2];
+        for ((tried, found), places) in tried.iter_mut().zip(&found).zip([&batch.up, &batch.down]) {
+            for i in 0..n {
+                if places[i] != ILLEGAL && (!self.is_odd() || !self.has_won(batch.boards[i])) {
+                    let reward = self.reward(batch.earned[i].wrapping_sub(pending.earned[i]));
+                    tried[i] = reward + after.values[found[i]];
+                }
+            }
+        }
+        for tried in &tried {
+            for i in 0..WAITING {
+                let value = tried[i];
+                pending.second[i] = greater(pending.second[i], smaller(pending.best[i], value));
+                pending.best[i] = greater(pending.best[i], value);
+                pending.moves[i] += u32::from(value > NONE);
+            }
+        }
+        if W {
+            for (i, known) in known[..n].iter_mut().enumerate() {
+                let here = Best { best: pending.best[i], second: pending.second[i], moves: pending.moves[i].into() };
+                *known = if looks.is_first { here } else { known.join(here) };
+                (pending.best[i], pending.second[i], pending.moves[i]) = (known.best, known.second, known.moves as u32);
+            }
+        }
+        if !W || looks.is_last {
+            for (i, value) in values[..n].iter_mut().enumerate() {
+                if pending.moves[i] == 0 {
+                    pending.best[i] = if self.is_odd() { self.value_without_moves(batch.boards[i], ranks.age()) } else { 0.0 };
+                }
+                *value = pending.best[i];
+            }
+            pending.best[n..n.next_multiple_of(COLUMNS)].fill(0.0);
+            let columns = pending.best.as_chunks().0.iter().zip(pending.second.as_chunks().0).zip(pending.moves.as_chunks().0);
+            for ((best, second), moves) in columns.take(n.div_ceil(COLUMNS)) {
+                stats.add(best, second, moves);
+            }
+        }
+        let used = n.next_multiple_of(COLUMNS);
+        pending.best[..used].fill(NONE);
+        pending.second[..used].fill(NONE);
+        pending.moves[..used].fill(0);
+        pending.count = 0;
+        batch.boards.clear();
+    }
+}
+
+/// The numbers of the last rows of a stripe, and how many there are.
+#[inline(always)]
+fn numbers_of(bits: u128) -> ([u8; MOST_ROWS], usize) {
+    let (mut numbers, mut n) = ([0; MOST_ROWS], 0);
+    for number in ones(bits) {
+        numbers[n] = number as u8;
+        n += 1;
+    }
+    (numbers, n)
+}
