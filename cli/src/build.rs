@@ -6,6 +6,7 @@
 use crate::args::{open_space, table_name};
 use crate::failure::{Failure, chain};
 use crate::forecast::{Forecast, forecast};
+use crate::keep::{self, KeepArgs};
 use crate::output;
 use crate::preflight::{self, Found};
 use crate::progress::{Progress, Speed};
@@ -33,11 +34,16 @@ Examples:
   strata build 2048-3x3 --out tables/2048-3x3
   strata build bearoff-6x15 --out tables/bearoff-6x15 --threads 2 --memory 512MiB
   strata build 2048-3x3+tile=256 --out tables/2048-3x3-256 --json > result.json
+  strata build 2048-4x3 --keep stats --disk 60GiB --out tables/2048-4x3-stats
+
+--keep stats (+keep=stats in the name) is for tables larger than the disk: what is published are the values of the starts,
+the statistics of every layer, and up to 256 sampled positions of each with their values. --disk then says how much room
+the build may take: with less it stores fewer ages at a time. That changes nothing in what is published.
 
 The build can be stopped at any moment, by Ctrl-C, SIGTERM or pulling the plug: the same command goes on. Whatever the
 number of threads, workers and restarts, the same name gives the same bytes and the same root.
 The JSON object has the members table, root, states, afterstates, layers, value, error_bound, bytes,
-index_bits_per_key, seconds.")]
+index_bits_per_key (not with --keep stats), seconds.")]
 pub struct Args {
     /// Name of the table, for example 2048-3x3
     #[arg(value_name = "NAME")]
@@ -45,6 +51,8 @@ pub struct Args {
     /// The directory of the table; made when it is missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// Threads, shared among the workers [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -77,15 +85,24 @@ struct Outcome {
 /// Builds or goes on.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
-    let name = table_name(&args.name)?;
-    let space = open_space(&name)?;
+    let mut name = keep::named(table_name(&args.name)?, args.keep.keep, args.keep.disk)?;
     let runtime = crate::runtime()?;
-    let found = runtime.block_on(preflight::directory(&args.out, &name))?;
-    if let Found::Complete(manifest) = &found {
-        let shown = output::shell_quote(&args.out.to_string_lossy()).into_owned();
-        output::note(&format!("{name} in {shown} is complete: nothing to do (`strata verify {shown}` checks it)"));
-        return report(args, manifest, start);
+    let mut goes_on = false;
+    match runtime.block_on(preflight::directory(&args.out, &name))? {
+        Found::Complete(manifest) => {
+            let (shown, table) = (output::shell_quote(&args.out.to_string_lossy()).into_owned(), &manifest.table);
+            output::note(&format!("{table} in {shown} is complete: nothing to do (`strata verify {shown}` checks it)"));
+            return report(args, &manifest, start);
+        }
+        Found::Part(begun) => {
+            if begun != name {
+                output::note(&format!("note: this build was begun as {begun}, and goes on as that; the table will be the same"));
+            }
+            (name, goes_on) = (begun, true);
+        }
+        Found::Nothing => {}
     }
+    let space = open_space(&name)?;
     let plan = forecast(space.as_ref(), None);
     drop(space);
     let memory = preflight::memory(args.memory, args.workers.into(), &plan, &name)?;
@@ -93,7 +110,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let crew = format!("{} with {}", units::plural(args.workers.into(), "worker"), units::plural(threads as u64, "thread"));
     preflight::needs(&args.out, &plan, &name, memory * u64::from(args.workers), &crew)?;
     preflight::create(&args.out)?;
-    let ended = runtime.block_on(build(args, &name, &plan, memory, threads, matches!(found, Found::Part)));
+    let ended = runtime.block_on(build(args, &name, &plan, memory, threads, goes_on));
     // Kernels that do not stop in time are cut off: their outputs have no record yet, so nothing half-done counts.
     runtime.shutdown_timeout(Duration::from_millis(200));
     ended?;
@@ -108,7 +125,7 @@ fn report(args: &Args, manifest: &Manifest, start: Instant) -> Result<(), Failur
         return output::json(&outcome);
     }
     let mut rows = outcome.summary.rows();
-    rows.push(("index", format!("{:.2} bits a stored position", outcome.summary.index_bits_per_key)));
+    rows.extend(outcome.summary.index_bits_per_key.map(|bits| ("index", format!("{bits:.2} bits a stored position"))));
     rows.push(("time", units::duration(start.elapsed())));
     output::result(&output::facts(&rows))
 }

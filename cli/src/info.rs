@@ -18,6 +18,7 @@ Examples:
   strata info tables/2048-3x3 --layers --csv > layers.csv
   strata info tables/2048-3x3 --json | jq -r .root
 
+Of a table that keeps statistics alone (+keep=stats) the keys are the sampled positions.
 With --csv the columns are layer,states,afterstates,terminal,index_bytes,value_bytes.")]
 pub struct Args {
     /// The directory of a finished table
@@ -68,6 +69,8 @@ struct Info<'a> {
     #[serde(flatten)]
     summary: Summary,
     format: u32,
+    /// As in names of tables: `values`, or `stats`.
+    keep: &'static str,
     terminal: u64,
     keys: u64,
     files: u64,
@@ -95,6 +98,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::json(&Info {
             summary: Summary::of(manifest),
             format: manifest.format,
+            keep: if table::has_positions(manifest) { "values" } else { "stats" },
             terminal: manifest.terminal,
             keys: manifest.keys,
             files: files(manifest),
@@ -138,12 +142,20 @@ fn files(manifest: &Manifest) -> u64 {
 /// The facts for people.
 fn facts(manifest: &Manifest) -> String {
     let mut rows = Summary::of(manifest).rows();
-    let per_key = |bytes: u64| bytes as f64 * 8.0 / manifest.keys.max(1) as f64;
+    let size = |bytes: u64| match table::bits_per_key(manifest, bytes) {
+        Some(bits) => format!("{} ({bits:.2} bits a position)", units::bytes(bytes)),
+        None => units::bytes(bytes),
+    };
+    let kept = if table::has_positions(manifest) {
+        ("stored", units::plural(manifest.keys, "position"))
+    } else {
+        ("kept", format!("statistics, and {}", units::plural(manifest.keys, "sampled position")))
+    };
     rows.extend([
         ("terminal", units::count(manifest.terminal)),
-        ("stored", units::plural(manifest.keys, "position")),
-        ("index", format!("{} ({:.2} bits a position)", units::bytes(manifest.index_bytes), per_key(manifest.index_bytes))),
-        ("values", format!("{} ({:.2} bits a position)", units::bytes(manifest.value_bytes), per_key(manifest.value_bytes))),
+        kept,
+        ("index", size(manifest.index_bytes)),
+        ("values", size(manifest.value_bytes)),
         ("columns", manifest.scalar_columns.iter().chain(&manifest.dist_columns).cloned().collect::<Vec<_>>().join(", ")),
         ("files", units::count(files(manifest))),
         ("format", manifest.format.to_string()),

@@ -17,12 +17,16 @@ pub enum Stream {
 
 /// Writes to stdout. A closed pipe is silence, any other failure is an error.
 pub fn result(text: &str) -> Result<(), Failure> {
+    piece(text).map(|_| ())
+}
+
+/// Writes a piece of a long result to stdout. Whether anybody still reads.
+pub fn piece(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("the result cannot be written to standard output: {e}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(Failure::failed(format!("the result cannot be written to standard output: {e}"))),
     }
 }
 

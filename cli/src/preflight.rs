@@ -16,8 +16,8 @@ use strata_storage::{Manifest, Table, TableDir};
 pub enum Found {
     /// Nothing, or nothing yet of the table.
     Nothing,
-    /// A part of this table.
-    Part,
+    /// A part of this table, from a build that was begun under this name.
+    Part(TableName),
     /// All of it.
     Complete(Box<Manifest>),
 }
@@ -46,14 +46,14 @@ pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
             .help("move them away, or choose another directory with --out; nothing was changed"));
     }
     let another = |there: &str| {
-        Failure::failed(format!("{shown} holds the table {there}, not {name}"))
+        Failure::failed(format!("{shown} holds the table {there}, not {}", name.published()))
             .help("give each table a directory of its own with --out")
     };
     if files.get("table.json").await.map_err(store)?.is_some() {
         let table = table::open_files(dir).map_err(|e| e.into_failure(dir))?;
         let manifest = table.manifest().clone();
         return match manifest.table.parse::<TableName>() {
-            Ok(there) if there == *name => {
+            Ok(there) if there == name.published() => {
                 tidy(&files);
                 Ok(Found::Complete(Box::new(manifest)))
             }
@@ -62,9 +62,12 @@ pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
     }
     let Some(job) = files.get("build/job.json").await.map_err(store)? else { return Ok(Found::Nothing) };
     match serde_json::from_slice::<serde_json::Value>(&job).ok().as_ref().and_then(|job| job.get("table")?.as_str()) {
-        Some(there) if there.parse().is_ok_and(|there: TableName| there == *name) => Ok(Found::Part),
-        Some(there) => Err(another(there)),
-        None => Ok(Found::Part), // the coordinator judges it
+        Some(there) => match there.parse::<TableName>() {
+            // Another stretch is another way to the same table; a build that is under way keeps to its own.
+            Ok(begun) if begun.published() == name.published() => Ok(Found::Part(begun)),
+            _ => Err(another(there)),
+        },
+        None => Ok(Found::Part(name.clone())), // the coordinator judges it
     }
 }
 
@@ -112,7 +115,8 @@ pub fn needs(dir: &Path, plan: &Forecast, name: &TableName, memory: u64, crew: &
     let free = resources::free_disk(dir);
     let free_text = free.map_or_else(String::new, |f| format!("; {} are free", units::bytes(f)));
     let (layers, tasks) = (units::plural(estimate.layers, "layer"), units::plural(estimate.tasks, "task"));
-    output::note(&format!("{name}: {layers}, {} stored positions, {tasks}", positions(estimate.keys)));
+    let stored = if name.has_positions() { "stored positions" } else { "positions to go through" };
+    output::note(&format!("{name}: {layers}, {} {stored}, {tasks}", positions(estimate.keys)));
     output::note(&format!("  disk    {}{free_text}", disk(plan)));
     let largest = units::bytes(estimate.memory_bytes);
     output::note(&format!("  memory  {largest} for the largest task; {crew} may use {}", units::bytes(memory)));

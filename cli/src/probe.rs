@@ -53,7 +53,7 @@ enum NoAnswer {
     Outside(String),
     Impossible(String),
     Damaged(String),
-    /// The command asks for something that this game does not have.
+    /// The command asks for something that this game or table does not have.
     Usage(Failure),
 }
 
@@ -164,6 +164,13 @@ fn none(args: &Args, opened: Option<&Opened>, no: NoAnswer) -> Result<(), Failur
 
 fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
     let space = opened.space.as_ref();
+    if !space.name().has_positions() {
+        let dir = output::shell_quote(&args.dir.to_string_lossy()).into_owned();
+        return Err(NoAnswer::Usage(
+            Failure::usage(format!("{} keeps statistics and no positions, so none can be looked up", space.name()))
+                .help(format!("`strata stats {dir} --samples` lists the sampled positions with their values")),
+        ));
+    }
     let reader = GameTable(&opened.table);
     let probe = Probe { space, reader: &reader };
     let position = space.parse(&args.position).map_err(|e| NoAnswer::Impossible(e.to_string()))?;

@@ -7,6 +7,7 @@
 use crate::charts;
 use crate::failure::Failure;
 use crate::output;
+use crate::samples;
 use crate::table;
 use crate::units;
 use std::fmt::Write;
@@ -21,6 +22,7 @@ Examples:
   strata stats tables/2048-3x3
   strata stats tables/2048-3x3 --csv > stats.csv
   strata stats tables/2048-3x3 --charts figures
+  strata stats tables/2048-4x3-stats --samples > samples.csv
 
 With --csv there is a line for every layer; the columns are
   age            sum of the tiles (pips in a bearoff table)
@@ -34,6 +36,10 @@ With --csv there is a line for every layer; the columns are
   single_best_share  share of the states that are not terminal in which one move is better than all others
 A cell is empty where nothing is known, or there is nothing to take the mean of.
 
+With --samples there is a line for every sampled position of a table that keeps statistics alone (+keep=stats): up to 256
+of each age, after the move and before the new tile. The columns are age,position,value,error; error is how far the
+value can be from the one that was computed.
+
 With --charts two files are written: states-by-age.svg and action-gap-by-age.svg.")]
 pub struct Args {
     /// The directory of a finished table
@@ -45,6 +51,9 @@ pub struct Args {
     /// Draw charts into this directory (SVG)
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
+    /// Print the sampled positions of a table of statistics, as comma-separated values
+    #[arg(long, conflicts_with_all = ["csv", "charts"])]
+    samples: bool,
 }
 
 /// Most rows of the table for people.
@@ -120,6 +129,9 @@ impl Units {
 
 /// Prints the statistics, and draws them.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.samples {
+        return samples::print(&args.dir);
+    }
     let table = table::open_files(&args.dir).map_err(|e| e.into_failure(&args.dir))?;
     let manifest = table.manifest();
     let units = Units::of(manifest);

@@ -92,8 +92,19 @@ pub struct Summary {
     pub error_bound: f64,
     /// Bytes of the shards.
     pub bytes: u64,
-    /// Bits of the index for each stored position.
-    pub index_bits_per_key: f64,
+    /// Bits of the index for each stored position; absent where none are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index_bits_per_key: Option<f64>,
+}
+
+/// Whether a table answers for positions; otherwise it has statistics and samples.
+pub fn has_positions(manifest: &Manifest) -> bool {
+    manifest.table.parse().map_or(true, |name: TableName| name.has_positions())
+}
+
+/// Bits for each stored position; `None` where none are kept.
+pub fn bits_per_key(manifest: &Manifest, bytes: u64) -> Option<f64> {
+    has_positions(manifest).then(|| bytes as f64 * 8.0 / manifest.keys.max(1) as f64)
 }
 
 impl Summary {
@@ -108,7 +119,7 @@ impl Summary {
             value: manifest.facts.get("value").copied(),
             error_bound: manifest.error_bounds.first().copied().unwrap_or(0.0),
             bytes: manifest.bytes,
-            index_bits_per_key: manifest.index_bytes as f64 * 8.0 / manifest.keys.max(1) as f64,
+            index_bits_per_key: bits_per_key(manifest, manifest.index_bytes),
         }
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use strata_storage::{FileLevel, Problem, verify_files};
+use strata_storage::{FileLevel, Manifest, Problem, verify_files};
 use strata_worker::bellman::{BellmanProblem, verify_bellman};
 
 /// Which table, and how thoroughly.
@@ -26,7 +26,7 @@ Levels:
              not that what was published is right
   bellman    proves that every stored value (or a sample) follows from the values it depends on, and that counts agree
              with theory where theory knows them; not that the files are as they were published (that is hash), nor
-             that the rules are the right ones
+             that the rules are the right ones. Not for tables that keep statistics alone (+keep=stats)
 
 Examples:
   strata verify tables/2048-3x3
@@ -81,6 +81,14 @@ impl Level {
             Level::Structure => "that the contents are whole (--level hash)",
             Level::Hash => "that what was published is right (--level bellman)",
             Level::Bellman => "that the files are as they were published (--level hash), nor that the rules are the right ones",
+        }
+    }
+
+    /// Of a table whose values cannot be recomputed from each other.
+    fn does_not_prove_of_statistics(self) -> &'static str {
+        match self {
+            Level::Hash => "that what was published is right (a second build must have the same root)",
+            level => level.does_not_prove(),
         }
     }
 }
@@ -220,6 +228,10 @@ fn check(args: &Args) -> Result<Outcome, Failure> {
     let mut bytes = resources::used_by(&args.dir);
     match table::open_files(&args.dir) {
         Ok(table) => {
+            if !table::has_positions(table.manifest()) {
+                refuse_bellman(args, table.manifest())?;
+                outcome.does_not_prove = args.level.does_not_prove_of_statistics();
+            }
             bytes = table.manifest().bytes;
             outcome.table = Some(table.manifest().table.clone());
             outcome.root = Some(table.manifest().root.to_string());
@@ -234,6 +246,16 @@ fn check(args: &Args) -> Result<Outcome, Failure> {
     }
     outcome.ok = outcome.problems.is_empty() && !outcome.interrupted;
     Ok(outcome)
+}
+
+/// Sampled values depend on values that were not kept.
+fn refuse_bellman(args: &Args, manifest: &Manifest) -> Result<(), Failure> {
+    if args.level != Level::Bellman {
+        return Ok(());
+    }
+    let (structure, hash) = (Level::Structure.proves(), Level::Hash.proves());
+    let problem = format!("--level bellman: {} keeps statistics and not the values that they follow from", manifest.table);
+    Err(Failure::usage(problem).help(format!("--level structure proves that {structure}; --level hash proves that {hash}")))
 }
 
 /// The files, with progress in bytes.
