@@ -231,9 +231,9 @@ impl World {
         for (artifact, _) in self.plan.artifacts() {
             let there = self.store.files.contains(&artifact);
             match artifact.kind {
-                ArtifactKind::Shard => assert!(there, "{artifact:?} is missing from a finished table"),
-                ArtifactKind::Work => assert!(!there, "{artifact:?} was not removed"),
-                ArtifactKind::Index => {}
+                strata_games::ArtifactKind::Shard => assert!(there, "{artifact:?} is missing from a finished table"),
+                strata_games::ArtifactKind::Index => {}
+                _ => assert!(!there, "{artifact:?} was not removed"),
             }
         }
         assert_eq!(self.store.commits.len(), self.plan.tasks.len());

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Hooked, build, pool, space};
-use strata_games::{Layer, LayerStats};
+use strata_games::{ArtifactKind, Layer, LayerStats};
 
 fn run(space: &dyn StateSpace, root: &std::path::Path, id: TaskId, inputs: Vec<FileRecord>) -> Ended {
     run_task(space, id, &TableDir::open(root).unwrap(), inputs, &Control::default(), &pool(2), 1 << 30)
@@ -45,7 +45,7 @@ fn a_kernel_that_panics_is_a_failed_task() {
 #[test]
 fn a_kernel_that_breaks_its_plan_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let space = Hooked::new("2048-2x2", |_, io| io.load_index(Layer(4), 7).map(|_| ()));
+    let space = Hooked::new("2048-2x2", |_, io| io.load_index(ArtifactKind::Index, Layer(4), 7).map(|_| ()));
     let (reason, message) = failure(run(&space, dir.path(), FIRST, Vec::new()));
     assert_eq!(reason, Reason::Error);
     assert!(message.contains("no input of the task"), "{message}");
@@ -54,7 +54,7 @@ fn a_kernel_that_breaks_its_plan_is_told() {
 #[test]
 fn a_kernel_that_hides_an_error_of_a_file_does_not_get_away_with_it() {
     let dir = tempfile::tempdir().unwrap();
-    let space = Hooked::new("2048-2x2", |_, io| io.load_index(Layer(4), 7).map(|_| ()).or(Ok(())));
+    let space = Hooked::new("2048-2x2", |_, io| io.load_index(ArtifactKind::Index, Layer(4), 7).map(|_| ()).or(Ok(())));
     let (reason, _) = failure(run(&space, dir.path(), FIRST, Vec::new()));
     assert_eq!(reason, Reason::Error);
 }
