@@ -117,7 +117,13 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
 
     #[inline(always)]
     fn mean(&self, twos: f64, fours: f64, cells: u32) -> f64 {
-        ((1.0 - self.spec.four) * twos + self.spec.four * fours) / f64::from(cells)
+        self.at_most_one(((1.0 - self.spec.four) * twos + self.spec.four * fours) / f64::from(cells))
+    }
+
+    /// A mean of chances may come out above 1 by rounding.
+    #[inline(always)]
+    pub(super) fn at_most_one(&self, value: f64) -> f64 {
+        if self.spec.tile.is_some() && value > 1.0 { 1.0 } else { value }
     }
 
     /// Whether states beyond the last age, and states in general, have values other than the usual ones: then boards are valued one by

@@ -70,7 +70,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             above.push(states);
         }
         if first == FIRST_AGE {
-            put_start_values(&starts, io);
+            self.put_start_values(&starts, io);
         }
         Ok(())
     }
@@ -123,6 +123,14 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         })?;
         after.release();
         Ok(())
+    }
+
+    /// The value over the random start, and the mean over the starts of each age.
+    fn put_start_values(&self, starts: &BTreeMap<u32, (f64, f64)>, io: &dyn TaskIo) {
+        io.put_fact("value", self.at_most_one(starts.values().map(|(value, _)| value).sum()));
+        for (age, (value, chance)) in starts {
+            io.put_fact(&format!("value_age_{age}"), self.at_most_one(value / chance));
+        }
     }
 
     /// The chance of a start of this age, and the value over those starts times the chance.
@@ -186,11 +194,3 @@ fn hand_over<const R: usize, const C: usize>(info: &LayerInfo, states: &Valued<R
 #[derive(thiserror::Error, Debug)]
 #[error("the working values of layer {0} are not as many as its states: the files of the build do not belong together")]
 struct OtherStates(Layer);
-
-/// The value over the random start, and the mean over the starts of each age.
-fn put_start_values(starts: &BTreeMap<u32, (f64, f64)>, io: &dyn TaskIo) {
-    io.put_fact("value", starts.values().map(|(value, _)| value).sum());
-    for (age, (value, chance)) in starts {
-        io.put_fact(&format!("value_age_{age}"), value / chance);
-    }
-}

@@ -1,19 +1,23 @@
 //! What a table will take, before it is built.
 //!
-//! [`Estimate::new`] reads the plan: layers, positions, memory and disk follow from it without computing anything, as bounds. A game
-//! such as 2048 does not know how many of its ranks can be reached; then the universe is the only bound, about ten times too
-//! high. [`measure`] runs the first stages of the plan in memory for a moment. It gives the speed of this machine in the plan's own unit of
-//! cost, and when the whole forward pass fits in that moment the exact number of keys of every layer with it.
+//! [`Estimate::new`] reads the plan: layers, memory and the files of every task follow from it. How many positions the layers have is
+//! known, guessed or bounded ([`positions`]); disk and work follow from that. [`measure`] builds smaller tables of the same game in a
+//! temporary folder for some seconds and says what a position costs in either pass on this machine, files and hashes included.
+//! Costs of positions hardly depend on the size of the table, so the two together give the time ([`Estimate::core_seconds`]).
 //!
 //! Disk is the peak over the stages of the plan: published shards so far, keys found by the forward pass, and the working
-//! values that later stages still read.
+//! values that later stages still read. Traffic is what all tasks read and write.
 
-mod scratch;
+mod positions;
+mod trial;
 
-use scratch::{Scratch, Stretch};
+pub use positions::{LayerCounts, whole_game};
+
+use positions::{Positions, positions, published};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use strata_games::{ArtifactId, ArtifactKind, Layer, Pass, Spec2048, StateSpace, TableName, TaskError, TaskId};
+use trial::{Stretch, Trial};
 
 /// Bytes of a published value. Its scale and checksum are shared by thousands.
 const PACKED_BYTES: u64 = 4;
@@ -29,6 +33,8 @@ const FILE_BYTES: u64 = 4096;
 pub enum Known {
     /// As theory has it, or as the forward pass counted it.
     Exact(u64),
+    /// About so many.
+    About(u64),
     /// No more than this.
     AtMost(u64),
 }
@@ -37,7 +43,7 @@ impl Known {
     /// The number, exact or not.
     pub fn bound(self) -> u64 {
         match self {
-            Known::Exact(n) | Known::AtMost(n) => n,
+            Known::Exact(n) | Known::About(n) | Known::AtMost(n) => n,
         }
     }
 
@@ -48,12 +54,13 @@ impl Known {
 
     fn plus(self, other: Known) -> Known {
         let sum = self.bound().saturating_add(other.bound());
-        if self.is_exact() && other.is_exact() { Known::Exact(sum) } else { Known::AtMost(sum) }
+        match (self, other) {
+            (Known::AtMost(_), _) | (_, Known::AtMost(_)) => Known::AtMost(sum),
+            (Known::About(_), _) | (_, Known::About(_)) => Known::About(sum),
+            (Known::Exact(_), Known::Exact(_)) => Known::Exact(sum),
+        }
     }
 }
-
-/// Keys of every layer that were counted.
-pub type KeyCounts = BTreeMap<Layer, u64>;
 
 /// What a table will take.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,57 +71,82 @@ pub struct Estimate {
     pub shards: u64,
     /// Number of ranks of all layers.
     pub universe: u64,
-    /// Number of stored positions.
+    /// Number of positions that are found: in 2048 afterstates.
     pub keys: Known,
+    /// Number of positions that are published.
+    pub stored: Known,
+    /// Number of positions with the player to act.
+    pub states: Known,
     /// Number of tasks.
     pub tasks: u64,
-    /// Work of the forward pass, in the plan's unit.
-    pub forward_cost: u64,
-    /// Work of the backward pass, in the plan's unit.
-    pub backward_cost: u64,
+    /// Positions with the player to act that stages of the forward pass go through, all together.
+    pub forward_states: u64,
+    /// The same for the backward pass.
+    pub backward_states: u64,
     /// Memory of the task that needs most, an upper bound. As much again for every further worker.
     pub memory_bytes: u64,
-    /// Size of the finished table, an upper bound when the keys are one.
+    /// Size of the finished table; as exact as the keys are, and never less.
     pub table_bytes: u64,
     /// Most that is on the disk at any time of the build, with the same reservation.
     pub disk_bytes: u64,
+    /// What all tasks read, each file as often as it is read.
+    pub read_bytes: u64,
+    /// What all tasks write.
+    pub written_bytes: u64,
 }
 
 impl Estimate {
-    /// Reads the plan. `counted` has the keys of every layer, where [`measure`] found them.
-    pub fn new(space: &dyn StateSpace, counted: Option<&KeyCounts>) -> Self {
+    /// Reads the plan. `counted` has what was counted of layers, where [`measure`] counted it.
+    pub fn new(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Self {
         let sizes = Sizes::new(space, counted);
+        let states = sizes.layers.values().fold(Known::Exact(0), |sum, of_layer| {
+            sum.plus(match of_layer.keys {
+                Known::Exact(_) => Known::Exact(of_layer.states),
+                Known::About(_) => Known::About(of_layer.states),
+                Known::AtMost(_) => Known::AtMost(of_layer.states),
+            })
+        });
+        let of_layers = |keys: fn(&Sizes<'_>, &strata_games::LayerInfo) -> Known| {
+            space.layers().iter().map(|info| keys(&sizes, info)).fold(Known::Exact(0), Known::plus)
+        };
         let mut sums = Self {
             layers: space.layers().len() as u64,
             shards: space.layers().iter().map(|info| info.shards.len() as u64).sum(),
-            universe: space.layers().iter().fold(0, |sum, info| sum.saturating_add(info.universe)),
-            keys: space.layers().iter().map(|info| sizes.keys_of(info.layer)).fold(Known::Exact(0), Known::plus),
+            universe: space.layers().iter().fold(0, |sum, info| sum.saturating_add(info.ranks())),
+            keys: of_layers(|sizes, info| sizes.layers[&info.layer].keys),
+            stored: of_layers(|sizes, info| published(sizes.name, &sizes.layers[&info.layer], info.universe)),
+            states,
             tasks: 0,
-            forward_cost: 0,
-            backward_cost: 0,
+            forward_states: 0,
+            backward_states: 0,
             memory_bytes: 0,
             table_bytes: 0,
             disk_bytes: 0,
+            read_bytes: 0,
+            written_bytes: 0,
         };
         let mut disk = Disk::default();
         for (stage, info) in (0..).zip(space.stages()) {
+            let work = match info.pass {
+                Pass::Forward => &mut sums.forward_states,
+                Pass::Backward => &mut sums.backward_states,
+            };
+            let layers = &space.layers()[info.layers.clone()];
+            *work = layers.iter().fold(*work, |sum, info| sum.saturating_add(sizes.layers[&info.layer].states));
             for part in 0..info.parts {
                 let plan = space.task(TaskId { stage, part });
                 sums.tasks += 1;
-                let cost = match info.pass {
-                    Pass::Forward => &mut sums.forward_cost,
-                    Pass::Backward => &mut sums.backward_cost,
-                };
-                *cost = cost.saturating_add(plan.cost);
                 sums.memory_bytes = sums.memory_bytes.max(plan.memory_bytes);
                 for output in plan.outputs {
                     let bytes = sizes.bytes_of(output);
                     if output.kind == ArtifactKind::Shard {
                         sums.table_bytes = sums.table_bytes.saturating_add(bytes);
                     }
+                    sums.written_bytes = sums.written_bytes.saturating_add(bytes);
                     disk.write(stage, output, bytes);
                 }
                 for input in plan.inputs {
+                    sums.read_bytes = sums.read_bytes.saturating_add(sizes.bytes_of(input));
                     disk.read(stage, input);
                 }
             }
@@ -123,58 +155,62 @@ impl Estimate {
         sums
     }
 
-    /// Seconds that a build takes at these speeds; `None` when one that is needed is not known.
-    pub fn seconds(&self, speeds: &Speeds) -> Option<f64> {
-        let time = |cost: u64, speed: Option<f64>| if cost == 0 { Some(0.0) } else { speed.map(|speed| cost as f64 / speed) };
-        Some(time(self.forward_cost, speeds.forward)? + time(self.backward_cost, speeds.backward)?)
+    /// Seconds that one core would need at these costs; `None` when one that is needed is not known.
+    pub fn core_seconds(&self, costs: &Costs) -> Option<f64> {
+        let time = |states: u64, cost: Option<f64>| if states == 0 { Some(0.0) } else { cost.map(|cost| states as f64 * cost) };
+        Some(time(self.forward_states, costs.forward)? + time(self.backward_states, costs.backward)?)
     }
 }
 
 /// How many bytes artifacts have.
-struct Sizes {
-    /// Universe and keys of every layer.
-    layers: BTreeMap<Layer, (u64, Known)>,
-    /// Universe of every shard.
-    shards: BTreeMap<(Layer, u32), u64>,
+struct Sizes<'a> {
+    name: &'a TableName,
+    layers: BTreeMap<Layer, Positions>,
+    /// Ranks of the run of every file of a layer: of its shards, of its parts.
+    runs: BTreeMap<Layer, [Vec<u64>; 2]>,
     scalars: u64,
     dists: u64,
 }
 
-impl Sizes {
-    fn new(space: &dyn StateSpace, counted: Option<&KeyCounts>) -> Self {
-        let keys = |info: &strata_games::LayerInfo| {
-            let counted = counted.and_then(|counted| counted.get(&info.layer)).copied();
-            info.keys.or(counted).map_or(Known::AtMost(info.universe), Known::Exact)
+impl<'a> Sizes<'a> {
+    fn new(space: &'a dyn StateSpace, counted: Option<&LayerCounts>) -> Self {
+        let runs = |info: &strata_games::LayerInfo| {
+            [&info.shards, &info.parts].map(|runs| runs.iter().map(|run| run.end - run.start).collect())
         };
-        let layers = space.layers().iter().map(|info| (info.layer, (info.universe, keys(info)))).collect();
-        let shards =
-            space.layers().iter().flat_map(|info| (0..).zip(&info.shards).map(|(i, run)| ((info.layer, i), run.end - run.start)));
         Self {
-            layers,
-            shards: shards.collect(),
+            name: space.name(),
+            layers: positions(space, counted),
+            runs: space.layers().iter().map(|info| (info.layer, runs(info))).collect(),
             scalars: space.scalar_columns().len() as u64,
             dists: space.dist_columns().len() as u64,
         }
     }
 
-    fn keys_of(&self, layer: Layer) -> Known {
-        self.layers.get(&layer).map_or(Known::Exact(0), |&(_, keys)| keys)
-    }
-
     fn bytes_of(&self, artifact: ArtifactId) -> u64 {
-        let ranks = self.shards.get(&(artifact.layer, artifact.shard)).copied().unwrap_or(0);
-        let (universe, keys) = self.layers.get(&artifact.layer).copied().unwrap_or((0, Known::Exact(0)));
+        let is_shard = artifact.kind == ArtifactKind::Shard;
+        let [shards, parts] = &self.runs[&artifact.layer];
+        let runs = if is_shard { shards } else { parts };
+        let ranks = runs.get(artifact.shard as usize).copied().unwrap_or(0);
+        let universe: u64 = runs.iter().sum();
+        let of_layer = &self.layers[&artifact.layer];
+        let keys = match artifact.kind {
+            ArtifactKind::Shard => published(self.name, of_layer, universe).bound(),
+            // Working values are those of states.
+            ArtifactKind::Work => of_layer.states,
+            _ => of_layer.keys.bound(),
+        };
         // A layer's keys spread over its shards as its ranks do; that is near enough for a forecast.
-        let share = u128::from(keys.bound()) * u128::from(ranks) / u128::from(universe.max(1));
+        let share = u128::from(keys) * u128::from(ranks) / u128::from(universe.max(1));
         let keys = u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1).min(ranks);
         // A bitmap with its rank counts takes 1.2 bits a rank, Elias-Fano 2 + log2(ranks / keys) bits a key: the smaller is chosen.
-        let log = u64::from(64 - (ranks / keys.max(1)).leading_zeros());
-        let index = (keys.saturating_mul(2 + log) / 8).min(ranks / 20 * 3 + 64);
-        let values = |scalar: u64, dist: u64| keys.saturating_mul(self.scalars * scalar + self.dists * dist);
+        let bits = 2.0 + (ranks as f64 / keys.max(1) as f64).log2();
+        let index = ((keys as f64 * bits / 8.0) as u64).min(ranks / 20 * 3 + 64);
+        let values = |scalars: u64, scalar: u64, dist: u64| keys.saturating_mul(scalars * scalar + self.dists * dist);
+        let work_scalars = if self.name.has_positions() { self.scalars } else { 1 };
         FILE_BYTES.saturating_add(match artifact.kind {
             ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
-            ArtifactKind::Work => values(WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
-            ArtifactKind::Shard => index.saturating_add(values(PACKED_BYTES, DIST_ENTRIES * PACKED_BYTES + 9)),
+            ArtifactKind::Work => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
+            ArtifactKind::Shard => index.saturating_add(values(self.scalars, PACKED_BYTES, DIST_ENTRIES * PACKED_BYTES + 9)),
         })
     }
 }
@@ -217,9 +253,9 @@ impl Disk {
     }
 }
 
-/// Units of cost that this machine does in a second, with the threads of the pool it was measured in.
+/// What a position with the player to act costs on this machine, in seconds of one core.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Speeds {
+pub struct Costs {
     /// Forward pass.
     pub forward: Option<f64>,
     /// Backward pass.
@@ -229,86 +265,113 @@ pub struct Speeds {
 /// What a short run found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// Speeds of the passes.
-    pub speeds: Speeds,
-    /// Keys of every layer, when the whole forward pass was run.
-    pub keys: Option<KeyCounts>,
-    /// The smaller table of the same game whose backward pass was measured, because the plan's own starts too late.
+    /// Costs of the passes.
+    pub costs: Costs,
+    /// What was counted of the layers that were enumerated, from the first on.
+    pub counts: LayerCounts,
+    /// The smaller table of the same game that was built, because the plan's own takes too long.
     pub also_ran: Option<TableName>,
     /// How long it took.
     pub took: Duration,
 }
 
-/// Runs the first stages of the plan in memory until the budget is spent, on the rayon pool it is called in.
-///
-/// The backward pass of a large table starts too late to be measured; then half of the budget goes to smaller tables of the same game
-/// and board, each larger than the one before. Speeds are those of the kernels; writing files comes on top and mostly beside it.
+/// Builds in a temporary folder until the budget is spent, on the threads of `pool` and within so much memory: the table itself if it is
+/// small, otherwise smaller tables of the same game and board, the last as large as the budget allows.
 ///
 /// # Errors
-/// A kernel's own, other than having been stopped by the budget.
-pub fn measure(space: &dyn StateSpace, budget: Duration) -> Result<Measured, TaskError> {
+/// A kernel's own, or that of the temporary folder.
+pub fn measure(space: &dyn StateSpace, budget: Duration, pool: &rayon::ThreadPool, memory: u64) -> Result<Measured, TaskError> {
     let started = Instant::now();
-    let smaller = smaller(space.name());
-    let share = if smaller.is_empty() { budget } else { budget / 2 };
-    let (stretches, keys) = run_until(space, started + share)?;
-    let mut speeds = Speeds { forward: speed(&stretches, Pass::Forward), backward: speed(&stretches, Pass::Backward) };
-    let mut also_ran = None;
-    if speeds.backward.is_none() {
+    let deadline = started + budget;
+    let (mut best, mut counts, mut also_ran) = (Trial::default(), LayerCounts::new(), None);
+    let own: u64 = positions(space, None).values().fold(0, |sum, of_layer| sum.saturating_add(of_layer.states));
+    let mut candidates: Vec<(u64, Option<TableName>)> =
+        smaller(space.name()).into_iter().filter_map(|name| Some((states_of(&name)?, Some(name)))).collect();
+    candidates.push((own, None));
+    let mut next = 0;
+    while next < candidates.len() {
+        let (states, name) = &candidates[next];
         // The first is so small that it may take the time it takes: a busy machine gets an answer too.
-        let mut deadline = started + budget + GRACE;
-        for name in smaller {
-            let Ok(space) = strata_games::open(&name) else { break };
-            let (stretches, _) = run_until(&*space, deadline)?;
-            if let Some(backward) = speed(&stretches, Pass::Backward) {
-                speeds.backward = Some(backward);
-                also_ran = Some(name);
-            }
-            deadline = started + budget;
-            if Instant::now() >= deadline {
-                break;
-            }
+        let until = if next == 0 { deadline.max(Instant::now() + GRACE) } else { deadline };
+        let trial = match name {
+            Some(name) => match strata_games::open(name) {
+                Ok(smaller) => trial::run(&*smaller, until, pool, memory)?,
+                Err(_) => break,
+            },
+            None => trial::run(space, until, pool, memory)?,
+        };
+        counts.extend(trial.counts.iter().map(|(&layer, &counted)| (layer, counted)));
+        let knows_more = trial.is_complete || best.stretches.is_empty() || name.is_none();
+        let rate = rate(&trial).unwrap_or(f64::INFINITY);
+        if knows_more {
+            also_ran = name.clone();
+            best = trial;
+        }
+        // The largest that the time left allows at this pace.
+        let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64() * SHARE;
+        let fits = |states: u64| states as f64 <= left * rate;
+        let further = candidates.iter().rposition(|&(larger, _)| larger > *states && fits(larger));
+        match further {
+            Some(at) if at > next => next = at,
+            _ => break,
         }
     }
-    Ok(Measured { speeds, keys, also_ran, took: started.elapsed() })
+    let threads = pool.current_num_threads() as f64;
+    let cost = |pass: Pass| cost(&best.stretches, pass).map(|seconds| seconds * threads);
+    // What was counted of a stage that was not finished may be a part of the layer.
+    if let Some(&last) = counts.keys().next_back().filter(|_| !best.is_complete) {
+        counts.remove(&last);
+    }
+    let costs = Costs { forward: cost(Pass::Forward), backward: cost(Pass::Backward) };
+    Ok(Measured { costs, counts, also_ran, took: started.elapsed() })
 }
 
 /// How much longer than its budget the smallest table may take.
 const GRACE: Duration = Duration::from_secs(5);
+/// The part of the time that is left which the next table may take, as the pace of the one before says.
+const SHARE: f64 = 0.8;
 
-/// Units of cost a second, over all that was run of a pass.
-fn speed(stretches: &[Stretch], pass: Pass) -> Option<f64> {
-    let of_pass = || stretches.iter().filter(|stretch| stretch.pass == pass);
-    let cost: f64 = of_pass().map(|stretch| stretch.cost).sum();
-    let seconds: f64 = of_pass().map(|stretch| stretch.seconds).sum();
-    (cost > 0.0 && seconds > 0.0).then(|| cost / seconds)
+/// States a second, both passes.
+fn rate(trial: &Trial) -> Option<f64> {
+    let passes = [Pass::Forward, Pass::Backward].map(|pass| cost(&trial.stretches, pass));
+    Some(1.0 / (passes[0]? + passes[1]?))
 }
 
-/// Tables of the same game and board whose backward passes start soon, the soonest first.
+/// Seconds a state, over the larger half of what was run of a pass: small layers cost more, and in a large table they do not count.
+fn cost(stretches: &[Stretch], pass: Pass) -> Option<f64> {
+    let mut of_pass: Vec<&Stretch> = stretches.iter().filter(|stretch| stretch.pass == pass && stretch.states > 0).collect();
+    of_pass.sort_by_key(|stretch| std::cmp::Reverse(stretch.states));
+    let all: u64 = of_pass.iter().map(|stretch| stretch.states).sum();
+    let (mut states, mut seconds) = (0, 0.0);
+    for stretch in of_pass {
+        if 2 * states >= all {
+            break;
+        }
+        states += stretch.states;
+        seconds += stretch.seconds;
+    }
+    (states > 0 && seconds > 0.0).then(|| seconds / states as f64)
+}
+
+/// States of a table, as far as they can be guessed.
+fn states_of(name: &TableName) -> Option<u64> {
+    let space = strata_games::open(name).ok()?;
+    Some(positions(&*space, None).values().fold(0, |sum, of_layer| sum.saturating_add(of_layer.states)))
+}
+
+/// Tables of the same game and board whose builds are shorter, the shortest first.
 fn smaller(name: &TableName) -> Vec<TableName> {
     /// The first is a matter of milliseconds on every board.
-    const HORIZONS: [u32; 8] = [24, 32, 40, 48, 56, 64, 80, 96];
+    const HORIZONS: [u32; 13] = [24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 192];
     match name {
         TableName::Game2048(spec) => {
             let ends = spec.horizon.unwrap_or_else(|| spec.last_age());
             let horizons = HORIZONS.into_iter().filter(|&horizon| horizon < ends);
-            horizons.map(|horizon| TableName::Game2048(Spec2048 { horizon: Some(horizon), ..spec.clone() })).collect()
+            let with = |horizon| Spec2048 { horizon: Some(horizon), keep: Default::default(), stretch: None, ..spec.clone() };
+            horizons.map(|horizon| TableName::Game2048(with(horizon))).collect()
         }
         TableName::Bearoff(_) => Vec::new(),
     }
-}
-
-/// Runs tasks until the time is over. The keys are there when every stage of the forward pass was run.
-fn run_until(space: &dyn StateSpace, deadline: Instant) -> Result<(Vec<Stretch>, Option<KeyCounts>), TaskError> {
-    let mut scratch = Scratch::new(space, deadline);
-    let mut stretches = Vec::new();
-    while let Some(stretch) = scratch.step()? {
-        let stopped = stretch.stopped;
-        stretches.push(stretch);
-        if stopped {
-            break;
-        }
-    }
-    Ok((stretches, scratch.keys_when_complete()))
 }
 
 #[cfg(test)]
