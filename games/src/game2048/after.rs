@@ -260,7 +260,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             };
             let start = u64::from(base) + upper.number * u64::from(last_child.width);
             let found = RankedStripe::of(child.set, start, last_child.width);
-            let grown = &rows.turns[usize::from(rows.sum_beside(last, 2 << tile).expect("the block exists"))];
+            let grown = &rows.turns[rows.sum_beside(last, 2 << tile).expect("the block exists")];
             let reading = if upper.is_palindrome { Reading::Smaller } else { Reading::AsIs };
             for (sum, &number) in sums[..n].iter_mut().zip(&numbers[0][..n]) {
                 for &to in &steps[usize::from(number)].spawned[tile][..C] {

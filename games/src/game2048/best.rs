@@ -315,8 +315,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
         }
         for tried in &tried {
-            for i in 0..WAITING {
-                let value = tried[i];
+            for (i, &value) in tried.iter().enumerate() {
                 pending.second[i] = greater(pending.second[i], smaller(pending.best[i], value));
                 pending.best[i] = greater(pending.best[i], value);
                 pending.moves[i] += u32::from(value > NONE);

@@ -272,7 +272,7 @@ fn block_size<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>, block: &
 #[inline(always)]
 fn nibbles_equal(board: u64, value: u64, bits: u32) -> u64 {
     let low = 0x1111_1111_1111_1111 & ((1 << bits) - 1);
-    let x = board ^ low * value;
+    let x = board ^ (low * value);
     !(x | x >> 1 | x >> 2 | x >> 3) & low
 }
 
