@@ -18,7 +18,7 @@ pub struct KeepArgs {
     /// What is published [default: values, or what the name says]
     #[arg(long, value_name = "WHAT", value_enum)]
     pub keep: Option<KeepArg>,
-    /// Room on the disk that the build may take, for example 900GiB (statistics only)
+    /// Room on the disk that the build may take, for example 60GiB (statistics only)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub disk: Option<u64>,
 }
