@@ -237,8 +237,9 @@ pub fn task(layers: &[LayerInfo], stages: &Stages, is_square: bool, task: TaskId
         }
         _ => (sets(run.start.saturating_sub(2)..run.start), sets(stages.written(number)), widest / 8 * FORWARD_BITMAPS),
     };
-    // Passes over a square board look up states anywhere, so they do not go in windows.
-    let memory_bytes = if is_square { memory_bytes } else { memory_bytes.min(WINDOWS_BYTES) };
+    // Passes over a square board look up states anywhere, so they do not go in windows: their sets must be in memory.
+    let least = if is_square { widest / 2 * 3 + SQUARE_BYTES } else { WINDOWS_BYTES };
+    let memory_bytes = memory_bytes.min(least);
     TaskPlan { inputs, outputs, cost: ranks, memory_bytes: memory_bytes + FIXED_BYTES }
 }
 
@@ -249,6 +250,8 @@ const FORWARD_BITMAPS: u64 = 5;
 const BACKWARD_BYTES: u64 = 62;
 /// Memory with which windows over the largest layer work without reading more than computing.
 const WINDOWS_BYTES: u64 = 128 << 20;
+/// Memory for the values of a layer of a square board: more states than any that fits a small disk has.
+const SQUARE_BYTES: u64 = 1 << 30;
 /// Tables of moves and ranks, and buffers.
 const FIXED_BYTES: u64 = 32 << 20;
 

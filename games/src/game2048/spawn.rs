@@ -37,6 +37,20 @@ pub struct Parent<'a, const R: usize, const C: usize> {
     pub words: &'a [u64],
 }
 
+impl<const R: usize, const C: usize> Parent<'_, R, C> {
+    /// Whether any of the blocks has a member whose boards, with one row's sum larger by `-less`, are in the block of these sums.
+    #[inline(always)]
+    fn leads_to(&self, rows: &Rows<R, C>, first: usize, last: usize, less: i64) -> bool {
+        let has = |a: usize, b: usize| match self.ranks.find_block(a.max(b), a.min(b)) {
+            Some(block) => places(|at| self.words[at], self.ranks.block_ranks(block)).next().is_some(),
+            None => false,
+        };
+        R > 2 && has(first, last)
+            || rows.sum_beside(first, less).is_some_and(|sum| has(sum, last))
+            || rows.sum_beside(last, less).is_some_and(|sum| has(first, sum))
+    }
+}
+
 /// Where states come from: the afterstates of the age 2 before, and of the age 4 before.
 pub type Parents<'a, const R: usize, const C: usize> = [Option<Parent<'a, R, C>>; 2];
 
@@ -183,6 +197,10 @@ pub fn states_of_block<const R: usize, const C: usize>(
     for (tile, parent) in (1..).zip(parents) {
         let Some(parent) = parent else { continue };
         let less = -(1i64 << tile);
+        // Where play ends early most blocks are empty, and so is what they lead to.
+        if !parent.leads_to(rows, first, last, less) {
+            continue;
+        }
         // The first row with a tile less: if its sum is no more above the last one's, board by board.
         if let Some(sum) = rows.sum_beside(first, less) {
             if sum <= last || block.is_even() {
