@@ -2,7 +2,7 @@
 # What builds of 2048 tables cost: every number a ratio of two commands run one after the other, so that it holds on any machine that is
 # otherwise idle. Needs a release build (cargo build --release); builds go to a temporary folder and are thrown away.
 #
-#   tests/bench/2048.sh cores  [TABLE]         wall clock on one thread against two
+#   tests/bench/2048.sh cores  [TABLE]         wall clock on one core against two, all threads of the process held there
 #   tests/bench/2048.sh lanes  [TABLE]         CPU time with portable code and AVX2 against the widest vectors
 #   tests/bench/2048.sh memory [TABLE]         peak memory and CPU time under --memory of 256, 384, 512 and 1024 MiB
 #   tests/bench/2048.sh sketch FILE.cpp [AGE]  CPU time against a program that computes the same in memory and writes nothing
@@ -24,7 +24,7 @@ timed() {
 # Builds a table; sets root too.
 build() {
     rm -rf "$folder/table"
-    timed "$strata" build "$1" --out "$folder/table" --json "${@:2}"
+    timed ${held:-} "$strata" build "$1" --out "$folder/table" --json "${@:2}"
     root=$(grep -o '"root":"[0-9a-f]*"' "$folder/out" | cut -d'"' -f4)
 }
 
@@ -46,10 +46,10 @@ peak() {
 case "${1:-}" in
 cores)
     table=${2:-2048-4x3+horizon=128}
-    build "$table" --threads 1; one=$wall; first=$root
-    build "$table" --threads 2; two=$wall
+    held="taskset -c 0" build "$table" --threads 1; one=$wall; first=$root
+    held="taskset -c 0,1" build "$table" --threads 2; two=$wall
     [ "$root" = "$first" ] || { echo "roots differ: $first and $root" >&2; exit 1; }
-    echo "$table: $one s on one thread, $two s on two: $(ratio "$one" "$two") times as fast"
+    echo "$table: $one s on one core, $two s on two: $(ratio "$one" "$two") times as fast"
     ;;
 lanes)
     table=${2:-2048-4x3+horizon=128}

@@ -6,7 +6,7 @@
 
 use super::Game2048;
 use super::after::Valued;
-use super::bits::RankedBits;
+use super::bits::{RankedBits, places};
 use super::forward::for_parts;
 use super::lines::Lines;
 use super::plan::{FIRST_AGE, LAST_START, SAMPLES};
@@ -16,6 +16,7 @@ use crate::columns::ColumnsView;
 use crate::keys::{Bitmap, Keys};
 use crate::name::Keep;
 use crate::space::*;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -113,7 +114,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         for_parts(info, stored.as_ref().unwrap_or(&now.places), |shard, run, keys| {
             let reduced: Vec<f64>;
             let values = if R == C {
-                reduced = keys.iter().map(|key| after.values[after.set.view().find(run.start + key)]).collect();
+                reduced = self.values_of(keys, run.start, after);
                 &reduced[..]
             } else {
                 &after.values[after.set.view().before(run.start) as usize..after.set.view().before(run.end) as usize]
@@ -123,6 +124,19 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         })?;
         after.release();
         Ok(())
+    }
+
+    /// The values of the places that are stored, of a square board.
+    fn values_of(&self, keys: &Bitmap, first: u64, after: &Valued<R, C>) -> Vec<f64> {
+        const WORDS: usize = 1 << 10;
+        let of_words = |(piece, words): (usize, &[u64])| {
+            let view = after.view();
+            let start = first + ((piece * WORDS) as u64) * 64;
+            places(|at| words[at], 0..words.len() as u64 * 64)
+                .map(|place| view.values[view.set.find(start + place)])
+                .collect::<Vec<_>>()
+        };
+        keys.words().par_chunks(WORDS).enumerate().map(of_words).collect::<Vec<_>>().concat()
     }
 
     /// The value over the random start, and the mean over the starts of each age.

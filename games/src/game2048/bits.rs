@@ -2,6 +2,7 @@
 
 use crate::array::{Array, Releaser};
 use crate::space::TaskError;
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -247,10 +248,19 @@ impl RankedBits {
 
     /// Tells the next words, which begin with word `first`.
     pub fn tell(&mut self, first: usize, words: &[u64]) {
-        for (record, &bits) in self.records[first..].iter_mut().zip(words) {
-            *record = Record { bits, before: self.count };
-            self.count += u64::from(bits.count_ones());
-        }
+        const PIECE: usize = 1 << 13;
+        // How many there are before each piece first, so that the pieces can be filled at the same time.
+        let counts: Vec<u64> =
+            words.par_chunks(PIECE).map(|piece| piece.iter().map(|bits| u64::from(bits.count_ones())).sum()).collect();
+        let before = counts.iter().scan(self.count, |sum, count| Some(std::mem::replace(sum, *sum + count)));
+        let pieces: Vec<_> = words.chunks(PIECE).zip(self.records[first..].chunks_mut(PIECE)).zip(before).collect();
+        pieces.into_par_iter().for_each(|((words, records), mut before)| {
+            for (record, &bits) in records.iter_mut().zip(words) {
+                *record = Record { bits, before };
+                before += u64::from(bits.count_ones());
+            }
+        });
+        self.count += counts.iter().sum::<u64>();
     }
 
     /// The set, for look-ups.
