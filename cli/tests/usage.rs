@@ -148,13 +148,16 @@ fn a_result_that_cannot_be_written_is_an_error() {
 fn predict_is_exact_where_theory_knows_and_marks_bounds() {
     let bearoff = run(&["predict", "bearoff-6x15", "--json"]).code(0).json();
     assert_eq!(bearoff["positions"], serde_json::json!({ "count": 54_264, "exact": true }));
-    let small = run(&["predict", "2048-3x3", "--json"]).code(0).json();
+    let small = run(&["predict", "2048-3x3", "--json", "--seconds", "2"]).code(0).json();
     assert_eq!(small["positions"], serde_json::json!({ "count": 31_431_374u64, "exact": true }));
-    assert_eq!(small["states"], 48_713_519u64);
+    assert_eq!(small["states"], serde_json::json!({ "count": 48_713_519u64, "exact": true }));
     assert!(small["seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(small["cores"].as_array().unwrap().len(), 3);
     // Quick enough to be counted within the measurement on most machines; the count is that of tests/golden/.
     let cut = run(&["predict", "2048-3x3+tile=64", "--json"]).code(0).json();
     let count = cut["positions"]["count"].as_u64().unwrap();
     assert!(if cut["positions"]["exact"] == true { count == 393_579 } else { count > 393_579 }, "{cut}");
-    run(&["predict", "2048-4x3+tile=4096"]).code(0).prints("upper bound").prints("at most");
+    run(&["predict", "2048-4x3+tile=4096", "--seconds", "1"]).code(0).prints("upper bound").prints("at most");
+    run(&["predict", "2048-4x3", "--keep", "stats", "--seconds", "1"]).code(0).prints("16 cores").prints("bottleneck");
+    run(&["predict", "2048-4x3", "--seconds", "0"]).code(2).says("1..=3600");
 }

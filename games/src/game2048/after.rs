@@ -10,7 +10,7 @@
 use super::Game2048;
 use super::bits::{Ranked, RankedBits, RankedStripe, ones};
 use super::forward::{empty_cells, pieces};
-use super::lanes::{Job, Lanes, run};
+use super::lanes::{Job, Lanes, is_wide, run};
 use super::lines::Lines;
 use super::ranks::{Block, Cursor, LayerRanks, NO_BLOCK, Reading};
 use super::room::Room;
@@ -145,6 +145,7 @@ struct ValueAfterstates<'a, const R: usize, const C: usize> {
 
 impl<const R: usize, const C: usize> Job for ValueAfterstates<'_, R, C> {
     type Output = ();
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let Self { game, ranks, set, children, blocks, values } = self;

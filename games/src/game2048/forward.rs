@@ -6,7 +6,7 @@
 
 use super::Game2048;
 use super::bits::{AtomicBits, BlockBits};
-use super::lanes::{Job, Lanes, run};
+use super::lanes::{Job, Lanes, is_wide, run};
 use super::lines::Lines;
 use super::moves::{Batch, Tally};
 use super::ranks::{Cursor, LayerRanks};
@@ -256,6 +256,7 @@ struct MoveBlocks<'a, const R: usize, const C: usize> {
 
 impl<const R: usize, const C: usize> Job for MoveBlocks<'_, R, C> {
     type Output = Tally;
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) -> Tally {
         let Self { game, ranks, parents, starts, blocks, after, bench: Bench { states, after: within, batch } } = self;
@@ -287,6 +288,7 @@ struct TransposeWords<'a, F, const R: usize, const C: usize> {
 
 impl<F: Fn(u64, u64), const R: usize, const C: usize> Job for TransposeWords<'_, F, R, C> {
     type Output = ();
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let Self { ranks, words, range, batch, f } = self;

@@ -131,8 +131,15 @@ impl Lanes for One {
 pub trait Job {
     /// What the work gives.
     type Output;
+    /// Whether wide vectors are worth compiling it for: not for boards whose tables are built in a moment.
+    const IS_WIDE: bool;
     /// Does it with lanes of this width.
     fn run<L: Lanes>(self) -> Self::Output;
+}
+
+/// Whether a board size is worth wide vectors.
+pub const fn is_wide<const R: usize, const C: usize>() -> bool {
+    R * C > 6
 }
 
 /// How wide the processor works.
@@ -199,6 +206,9 @@ pub fn run<J: Job>(job: J) -> J::Output {
 /// Does a job at a width; at less where the processor does not have it.
 #[inline]
 pub fn run_at<J: Job>(width: Width, job: J) -> J::Output {
+    if const { !J::IS_WIDE } {
+        return job.run::<One>();
+    }
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,popcnt,bmi1,bmi2,lzcnt")]

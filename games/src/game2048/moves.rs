@@ -8,7 +8,7 @@ use super::Game2048;
 use super::bits::{AtomicBits, BlockBits, ones};
 use super::lanes::run;
 use super::lines::Lines;
-use super::ranks::{Block, Cursor, LayerRanks, Reading};
+use super::ranks::{Block, Cursor, LayerRanks, Reading, Stripe};
 use super::rows::{RowInfo, RowSteps};
 use super::spawn::{Upper, stripes};
 use super::vertical::{ILLEGAL, TOGETHER, Transposed, UpDown};
@@ -102,12 +102,15 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             moved[1] |= usize::from(moves.right) != row;
             score += moves.score;
         }
-        let side = |infos: &[RowInfo; R], i: usize| {
-            let stripe = ranks.stripe(infos, last);
-            let legal = if moved[i] { u128::MAX } else { rows.movable[last][i] };
-            Side { start: stripe.start, reading: stripe.reading, legal, is_always_legal: moved[i], score }
+        let [to_left, to_right] = [ranks.stripe(&left, last), ranks.stripe(&right, last)];
+        let of = |stripe: Stripe, i: usize| Side {
+            start: stripe.start,
+            reading: stripe.reading,
+            legal: if moved[i] { u128::MAX } else { rows.movable[last][i] },
+            is_always_legal: moved[i],
+            score,
         };
-        [side(&left, 0), side(&right, 1)]
+        [of(to_left, 0), of(to_right, 1)]
     }
 
     /// The moves of the states of a block: those within it into `after`, the others into `everywhere`.

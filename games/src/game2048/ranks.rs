@@ -245,26 +245,20 @@ impl<const R: usize, const C: usize> LayerRanks<R, C> {
         Cursor::at(self, rank).board(rank)
     }
 
-    /// The rows between the first and the last, at their place in the board.
-    pub(super) fn middle_rows(&self, half: usize, middle: u64) -> u64 {
+    /// Four rows: the two between the first and the last, at their place in the board.
+    fn middle_rows(&self, half: usize, middle: u64) -> u64 {
         let rows = &self.rows;
         let numbered = |half: usize, number: u64| {
             let sum = rows.sum_number[half].expect("the middle has a row of this sum");
             u64::from(rows.of_sum(sum.into())[number as usize])
         };
-        match R {
-            2 => 0,
-            3 => numbered(half, middle) << (4 * C),
-            _ => {
-                let offsets = &rows.middle_offset[half];
-                let (second, base) = offsets[offsets.partition_point(|&(_, base)| base <= middle) - 1];
-                let second_half = rows.sums[usize::from(second)] as usize / 2;
-                let third_half = half - second_half;
-                let third_count = rows.count[usize::from(rows.sum_number[third_half].expect("a row of this sum"))];
-                let number = middle - base;
-                numbered(second_half, number / third_count) << (4 * C) | numbered(third_half, number % third_count) << (8 * C)
-            }
-        }
+        let offsets = &rows.middle_offset[half];
+        let (second, base) = offsets[offsets.partition_point(|&(_, base)| base <= middle) - 1];
+        let second_half = rows.sums[usize::from(second)] as usize / 2;
+        let third_half = half - second_half;
+        let third_count = rows.count[usize::from(rows.sum_number[third_half].expect("a row of this sum"))];
+        let number = middle - base;
+        numbered(second_half, number / third_count) << (4 * C) | numbered(third_half, number % third_count) << (8 * C)
     }
 }
 
@@ -277,24 +271,47 @@ pub struct Cursor<'a, const R: usize, const C: usize> {
     start: u64,
     end: u64,
     upper: u64,
+    /// The rows that are first in the block, those that can be second on three rows, those that can be last.
+    firsts: &'a [u16],
+    seconds: &'a [u16],
     last: &'a [u16],
+    /// Half of the sum of the rows between, ways to fill them, and which first row and which way the stripe has.
+    half: usize,
+    ways: u64,
+    number: u64,
+    middle: u64,
 }
+
+/// So many stripes on, counting beats dividing.
+const NEAR: u64 = 8;
 
 impl<'a, const R: usize, const C: usize> Cursor<'a, R, C> {
     /// A cursor for ranks from `rank` on.
     pub fn at(layer: &'a LayerRanks<R, C>, rank: u64) -> Self {
         assert!(rank < layer.universe, "rank {rank} of a universe of {}", layer.universe);
         let block = layer.blocks.partition_point(|block| u64::from(block.base) <= rank) - 1;
-        let mut this = Self { layer, block, block_end: 0, start: 0, end: 0, upper: 0, last: &[] };
+        let none: &[u16] = &[];
+        let (firsts, seconds, last) = (none, none, none);
+        let (start, end, upper) = (0, 0, 0);
+        let (half, ways, number, middle) = (0, 1, 0, 0);
+        let mut this = Self { layer, block, block_end: 0, start, end, upper, firsts, seconds, last, half, ways, number, middle };
         this.enter(block);
         this
     }
 
-    fn enter(&mut self, block: usize) {
-        self.block = block;
-        self.block_end = self.layer.block_ranks(block).end;
-        self.last = self.layer.rows.of_sum(self.layer.blocks[block].last.into());
-        self.end = 0;
+    fn enter(&mut self, number: usize) {
+        let (layer, rows) = (self.layer, &self.layer.rows);
+        let block = layer.blocks[number];
+        self.block = number;
+        self.block_end = layer.block_ranks(number).end;
+        self.last = rows.of_sum(block.last.into());
+        self.firsts = rows.of_sum(block.first.into());
+        self.half = layer.middle_half(&block);
+        self.ways = rows.middle_count[self.half];
+        self.seconds = if R == 3 { rows.sum_number[self.half].map_or(&[], |sum| rows.of_sum(sum.into())) } else { &[] };
+        (self.number, self.middle) = (0, 0);
+        (self.start, self.end) = (block.base.into(), u64::from(block.base) + self.last.len() as u64);
+        self.take_rows();
     }
 
     /// The board of a rank; ranks must not descend.
@@ -310,15 +327,38 @@ impl<'a, const R: usize, const C: usize> Cursor<'a, R, C> {
         while rank >= self.block_end {
             self.enter(self.block + 1);
         }
-        let block = self.layer.blocks[self.block];
-        let (base, width) = (u64::from(block.base), self.last.len() as u64);
-        let high = (rank - base) / width;
-        self.start = base + high * width;
+        if rank < self.end {
+            return;
+        }
+        let width = self.last.len() as u64;
+        let mut stripes = 1;
+        if rank - self.end < NEAR * width {
+            while rank >= self.end + stripes * width {
+                stripes += 1;
+            }
+        } else {
+            stripes += (rank - self.end) / width;
+        }
+        self.start += stripes * width;
         self.end = self.start + width;
-        let half = self.layer.middle_half(&block);
-        let ways = self.layer.rows.middle_count[half];
-        let (number, middle) = (high / ways, high % ways);
-        self.upper =
-            u64::from(self.layer.rows.of_sum(block.first.into())[number as usize]) | self.layer.middle_rows(half, middle);
+        self.middle += stripes;
+        if self.middle >= self.ways {
+            if self.middle < 2 * self.ways {
+                (self.number, self.middle) = (self.number + 1, self.middle - self.ways);
+            } else {
+                (self.number, self.middle) = (self.number + self.middle / self.ways, self.middle % self.ways);
+            }
+        }
+        self.take_rows();
+    }
+
+    #[inline(always)]
+    fn take_rows(&mut self) {
+        let between = match R {
+            2 => 0,
+            3 => u64::from(self.seconds[self.middle as usize]) << (4 * C),
+            _ => self.layer.middle_rows(self.half, self.middle),
+        };
+        self.upper = u64::from(self.firsts[self.number as usize]) | between;
     }
 }

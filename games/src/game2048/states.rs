@@ -11,7 +11,7 @@ use super::after::{Valued, Values, split_values};
 use super::best::{Best, Columns, Looks};
 use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits};
 use super::forward::{Bench, parents_of, pieces, releasers};
-use super::lanes::{Job, Lanes, prefetch, run};
+use super::lanes::{Job, Lanes, is_wide, prefetch, run};
 use super::moves::{BATCH, Batch};
 use super::ranks::{Cursor, LayerRanks};
 use super::room::Room;
@@ -158,6 +158,7 @@ struct MakeStates<'a, const R: usize, const C: usize> {
 
 impl<const R: usize, const C: usize> Job for MakeStates<'_, R, C> {
     type Output = ();
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let Self { game, ranks, parents, starts, blocks, states, within } = self;
@@ -184,6 +185,7 @@ struct ValueStates<'a, const R: usize, const C: usize> {
 
 impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
     type Output = Vec<LayerStats>;
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) -> Vec<LayerStats> {
         let Self { game, ranks, set, after, looks, blocks, values, bests, batch } = self;
@@ -219,6 +221,7 @@ struct JoinTransposed<'a, const R: usize, const C: usize> {
 
 impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
     type Output = Vec<LayerStats>;
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) -> Vec<LayerStats> {
         let Self { game, ranks, set, lateral, blocks, values, batch } = self;

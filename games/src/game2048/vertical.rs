@@ -3,7 +3,7 @@
 //! Moves to the left and right stay in the block and are done by the stripe. Up and down change the sums of the rows; where they lead
 //! is computed from scratch: one look-up a column gives both moves, one a row what its rank needs, one a board the offset of the block.
 
-use super::lanes::{Job, Lanes};
+use super::lanes::{Job, Lanes, is_wide};
 use super::lines::Lines;
 use super::ranks::LayerRanks;
 use super::rows::{PALINDROME, RowInfo};
@@ -174,6 +174,7 @@ fn transposed<L: Lanes, const R: usize>(board: L) -> L {
 
 impl<const R: usize, const C: usize> Job for UpDown<'_, R, C> {
     type Output = ();
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) {
         self.compute::<L>();
@@ -182,6 +183,7 @@ impl<const R: usize, const C: usize> Job for UpDown<'_, R, C> {
 
 impl<const R: usize, const C: usize> Job for Transposed<'_, R, C> {
     type Output = ();
+    const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) {
         self.compute::<L>();
