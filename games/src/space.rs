@@ -238,6 +238,11 @@ pub trait TaskIo: Sync {
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
     /// The values of an input of kind [`ArtifactKind::Work`], in the order of its keys.
     fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError>;
+    /// Calls `f` with the values of the first column of an input of kind [`ArtifactKind::Work`], some at a time, in the order of its keys.
+    fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
+        self.load_work(layer, shard)?.scalars.iter().take(1).for_each(|values| f(values));
+        Ok(())
+    }
     /// Writes an output of a kind that holds nothing but keys.
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`].

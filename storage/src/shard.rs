@@ -189,16 +189,24 @@ impl ShardFile {
 
     /// All values of a scalar column, in the order of the keys.
     pub fn scalars(&self, column: usize) -> Result<Vec<f64>, ShardError> {
-        let column = self.column("scalar column", &self.scalar_columns, column)?;
         let mut out = Vec::new();
+        self.each_scalars(column, |values| out.extend_from_slice(values))?;
+        Ok(out)
+    }
+
+    /// Calls `f` with the values of a scalar column, some thousands at a time, in the order of the keys.
+    pub fn each_scalars(&self, column: usize, mut f: impl FnMut(&[f64])) -> Result<(), ShardError> {
+        let column = self.column("scalar column", &self.scalar_columns, column)?;
+        let mut values = Vec::new();
         column.each_group(|checked, keys| {
             let bytes = checked.decode(false, keys)?;
             let group = checked.group;
+            values.clear();
             // At most 65,536 keys in a group.
-            unpack_scalars(group.form, group.base, group.step, &bytes, usize::try_from(keys).unwrap_or(0), &mut out);
+            unpack_scalars(group.form, group.base, group.step, &bytes, usize::try_from(keys).unwrap_or(0), &mut values);
+            f(&values);
             Ok(())
-        })?;
-        Ok(out)
+        })
     }
 
     /// The distribution of key number `ordinal`: the index of its first entry, and its entries. All others are 0. Entries of

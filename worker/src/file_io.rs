@@ -322,6 +322,11 @@ impl TaskIo for FileIo<'_> {
         Ok(Columns { scalars, dists: dists.collect::<Result<Vec<_>, TaskError>>()? })
     }
 
+    fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
+        let (file, _) = self.input(ArtifactKind::Work, layer, shard)?;
+        self.read(file.each_scalars(0, f))
+    }
+
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         self.put(ArtifactId { kind, layer, shard }, Some(keys), None)
     }

@@ -88,13 +88,26 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let set = self.states_of(room, &ranks, known)?;
         let mut values = room.array::<f64>(set.count() as usize)?;
         for (shard, run) in (0..).zip(&info.parts) {
-            let part = io.load_work(info.layer, shard)?.scalars.swap_remove(0);
-            let start = set.view().before(run.start) as usize;
-            // As many as there are states, or the files are not of this table; then what follows finds other values, and says so.
-            let to = values.get_mut(start..start + part.len()).ok_or_else(|| TaskError::Io(Box::new(OtherStates(info.layer))))?;
-            to.copy_from_slice(&part);
+            let (mut at, end) = (set.view().before(run.start) as usize, set.view().before(run.end) as usize);
+            let (mut fits, mut held) = (true, 0);
+            let done = values.releaser();
+            io.read_work(info.layer, shard, &mut |part| {
+                match values.get_mut(at..at + part.len()) {
+                    Some(to) => to.copy_from_slice(part),
+                    None => fits = false,
+                }
+                at += part.len();
+                held += part.len();
+                if held >= HELD {
+                    done.release();
+                    held = 0;
+                }
+            })?;
+            if !fits || at != end {
+                return Err(TaskError::Io(Box::new(OtherStates(info.layer))));
+            }
+            done.release();
         }
-        values.releaser().release();
         Ok(Valued { ranks, set, values })
     }
 
@@ -120,10 +133,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 &after.values[after.set.view().before(run.start) as usize..after.set.view().before(run.end) as usize]
             };
             let columns = ColumnsView { scalars: vec![values], dists: &[] };
-            io.put_shard(info.layer, shard, Keys::Bits(keys), columns)
-        })?;
-        after.release();
-        Ok(())
+            io.put_shard(info.layer, shard, Keys::Bits(keys), columns)?;
+            after.release();
+            Ok(())
+        })
     }
 
     /// The values of the places that are stored, of a square board.
@@ -199,10 +212,13 @@ fn hand_over<const R: usize, const C: usize>(info: &LayerInfo, states: &Valued<R
     for (shard, run) in (0..).zip(&info.parts) {
         let values = &states.values[states.set.view().before(run.start) as usize..states.set.view().before(run.end) as usize];
         io.put_work(info.layer, shard, ColumnsView { scalars: vec![values], dists: &[] })?;
+        states.release();
     }
-    states.release();
     Ok(())
 }
+
+/// Values that are read before those in memory are released.
+const HELD: usize = 1 << 20;
 
 /// Values that were handed over are not those of the layer's states.
 #[derive(thiserror::Error, Debug)]
