@@ -175,7 +175,7 @@ fn text(name: &str, plan: &Forecast, threads: usize, core_seconds: Option<f64>) 
         Some(seconds) => {
             let here = duration(seconds / threads as f64);
             let all = units::plural(threads as u64, "thread");
-            rows.push(("time", format!("{most} {here} on {all} of this machine; {:.1} core-hours", seconds / 3600.0)));
+            rows.push(("time", format!("{most} {here} on {all} of this machine; {:.2} core-hours", seconds / 3600.0)));
             for on in on_cores(plan, seconds) {
                 let what = format!(
                     "{most} {} on {} cores like these; the bottleneck: {}",
