@@ -1,7 +1,7 @@
 //! What a table will take, before it is built.
 //!
 //! [`Estimate::new`] reads the plan: layers, memory and the files of every task follow from it. How many positions the layers have is
-//! known, guessed or bounded ([`positions`]); disk and work follow from that. [`measure`] builds smaller tables of the same game in a
+//! known, guessed or bounded (`positions.rs`); disk and work follow from that. [`measure`] builds smaller tables of the same game in a
 //! temporary folder for some seconds and says what a position costs in either pass on this machine, files and hashes included.
 //! Costs of positions hardly depend on the size of the table, so the two together give the time ([`Estimate::core_seconds`]).
 //!
