@@ -267,7 +267,7 @@ fn shards_damaged_between_kill_and_resumption_are_noticed_and_made_again() {
 #[ignore = "takes minutes: run with --ignored"]
 fn artifacts_and_records_damaged_between_kill_and_resumption_are_noticed_and_made_again() {
     let noticed =
-        damage_and_resume("2048-3x3+tile=128", &["shards/", "build/work/", "build/index/", "build/layers/", "build/commits/"]);
+        damage_and_resume("2048-3x3+tile=256", &["shards/", "build/work/", "build/index/", "build/layers/", "build/commits/"]);
     assert_eq!(noticed["shards/"], 5, "{noticed:?}");
     assert!(noticed["build/work/"] >= 1 && noticed["build/index/"] >= 1 && noticed["build/layers/"] >= 3, "{noticed:?}");
 }
