@@ -12,7 +12,7 @@ use super::bits::{Ranked, RankedBits, RankedStripe, ones};
 use super::forward::{empty_cells, pieces};
 use super::lanes::{Job, Lanes, is_wide, run};
 use super::lines::Lines;
-use super::ranks::{Block, Cursor, LayerRanks, NO_BLOCK, Reading};
+use super::ranks::{Block, Cursor, LayerRanks, Reading};
 use super::room::Room;
 use super::rows::{MOST_ROWS, NO_NUMBER};
 use super::spawn::{Upper, stripes};
@@ -126,10 +126,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         if self.spec.tile.is_some() && value > 1.0 { 1.0 } else { value }
     }
 
-    /// Whether states beyond the last age, and states in general, have values other than the usual ones: then boards are valued one by
-    /// one.
-    pub(super) fn is_odd(&self) -> bool {
-        self.spec.meaningless || self.spec.tile.is_some_and(|tile| tile <= 4)
+    /// Whether states beyond the last age have values of their own: then boards are valued one by one.
+    fn is_odd(&self) -> bool {
+        self.spec.meaningless
     }
 }
 
@@ -194,8 +193,8 @@ fn last_child<const R: usize, const C: usize>(
 ) -> Option<LastChild> {
     let (child, first) = (child?, usize::from(block.first));
     let sum = ranks.rows.sum_beside(block.last.into(), 2 << tile)?;
-    let base = if sum < first { child.ranks.offsets[first << child.ranks.shift | sum] } else { NO_BLOCK };
-    Some(LastChild { base: (base != NO_BLOCK).then_some(base), width: ranks.rows.count[sum] as u32 })
+    let base = child.ranks.base(first, sum).filter(|_| sum < first);
+    Some(LastChild { base, width: ranks.rows.count[sum] as u32 })
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {

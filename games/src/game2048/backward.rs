@@ -24,7 +24,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     pub(super) fn run_backward(&self, stage: usize, io: &dyn TaskIo) -> Result<(), TaskError> {
         let room = Room::new(io);
         let run = self.stages.stages[stage].layers.clone();
-        let kind = |at: usize| if at < run.end { self.stages.kind(stage, at) } else { self.stages.kind_above() };
+        let kind = |at: usize| self.stages.kind(stage, at);
         let first = self.layers[run.start].layer.0;
         // Afterstates of the ages around the one that is worked on, and the values of the states above it.
         let mut known: Vec<Afterstates<R, C>> = Vec::new();

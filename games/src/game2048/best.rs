@@ -24,6 +24,10 @@ const WAITING: usize = (BATCH + MOST_ROWS).next_multiple_of(COLUMNS);
 /// The value of a move that is not legal, or not known.
 const NONE: f64 = f64::NEG_INFINITY;
 
+/// The value of a state of the table without moves. None of them holds the tile at which play stops: a new tile is a 2 or a 4, and that
+/// tile at least 8.
+const TERMINAL: f64 = 0.0;
+
 /// The best two moves of a state, and how many it has, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
@@ -43,6 +47,12 @@ impl Best {
         self.second = greater(self.second, smaller(self.best, value));
         self.best = greater(self.best, value);
         self.moves += 1;
+    }
+
+    /// The value of a state that has these moves and no others.
+    #[inline(always)]
+    pub(super) fn value(self) -> f64 {
+        if self.moves == 0 { TERMINAL } else { self.best }
     }
 
     /// The moves of another part of the board's moves, too.
@@ -129,12 +139,6 @@ struct Pending {
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// The value of a state whose moves are known.
-    #[inline(always)]
-    pub(super) fn value_of(&self, board: u64, age: u32, best: Best) -> f64 {
-        if best.moves == 0 { self.value_without_moves(board, age) } else { best.best }
-    }
-
     /// The moves to the left and right of the states of a stripe, whose last rows have these numbers: the better and the worse value, and
     /// how many moves there are. `W`: in passes, each of which looks up the afterstates of a window.
     #[inline(always)]
@@ -153,13 +157,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let (rows, last) = (&*ranks.rows, usize::from(block.last));
         let steps = rows.steps_of(last);
         let mut tried = [[NONE; MOST_ROWS]; 2];
-        if block.is_even() || self.is_odd() {
+        if block.is_even() {
             let of_last = rows.of_sum(last);
             for (i, &number) in numbers.iter().enumerate() {
                 let board = upper.board | u64::from(of_last[usize::from(number)]) << (4 * C * (R - 1));
-                if self.has_won(board) {
-                    continue;
-                }
                 let moves = self.lines.moves(board);
                 for (side, &moved) in moves.boards[..2].iter().enumerate() {
                     if moved != board {
@@ -176,7 +177,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 let reading = side.reading as usize;
                 for (tried, &number) in tried.iter_mut().zip(numbers) {
                     let step = &steps[usize::from(number)];
-                    let to = if i == 0 { step.left[reading] } else { step.right[reading] };
+                    let to = step.moved[i][reading];
                     let looked = !W || looks.places.contains(&(u64::from(side.start) + u64::from(to)));
                     if looked && (side.is_always_legal || side.legal >> number & 1 == 1) {
                         *tried = self.reward(side.score + step.score) + after.values[found.find(to.into())];
@@ -308,7 +309,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let mut tried = [[NONE; WAITING]; 2];
         for ((tried, found), places) in tried.iter_mut().zip(&found).zip([&batch.up, &batch.down]) {
             for i in 0..n {
-                if places[i] != ILLEGAL && (!self.is_odd() || !self.has_won(batch.boards[i])) {
+                if places[i] != ILLEGAL {
                     let reward = self.reward(batch.earned[i].wrapping_sub(pending.earned[i]));
                     tried[i] = reward + after.values[found[i]];
                 }
@@ -331,7 +332,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         if !W || looks.is_last {
             for (i, value) in values[..n].iter_mut().enumerate() {
                 if pending.moves[i] == 0 {
-                    pending.best[i] = if self.is_odd() { self.value_without_moves(batch.boards[i], ranks.age()) } else { 0.0 };
+                    pending.best[i] = TERMINAL;
                 }
                 *value = pending.best[i];
             }

@@ -5,19 +5,19 @@
 //! places, a board and the transposed one both; what is written is the smaller place of each pair.
 
 use super::Game2048;
-use super::bits::{AtomicBits, BlockBits};
+use super::bits::{AtomicBits, BlockBits, places};
 use super::lanes::{Job, Lanes, is_wide, run};
 use super::lines::Lines;
-use super::moves::{Batch, Tally};
-use super::ranks::{Cursor, LayerRanks};
+use super::moves::{Batch, Boards, Tally};
+use super::ranks::LayerRanks;
 use super::room::Room;
-use super::spawn::{Afterstates, Parents, states_of_block};
+use super::spawn::{Afterstates, Origin, Parents, states_of_block};
 use crate::array::{Array, Releaser};
 use crate::keys::{Bitmap, Keys};
 use crate::space::*;
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Pieces that a layer is cut into for each thread.
 const PIECES_A_THREAD: u64 = 24;
@@ -49,20 +49,33 @@ pub(super) fn pieces<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>) -
     pieces
 }
 
-/// Fills a set window by window: `fill` puts in what belongs to the window it is given, and is told whether it is the first.
-pub(super) fn collect(room: &Room<'_>, universe: u64, fill: impl Fn(AtomicBits<'_>, bool)) -> Result<Bitmap, TaskError> {
+/// Fills a set of so many words window by window: `fill` puts in what belongs to the window it is given, and is told whether it is the
+/// first; `take` gets the window's words and the number of the first.
+pub(super) fn fill_windows(
+    room: &Room<'_>,
+    words: usize,
+    mut fill: impl FnMut(AtomicBits<'_>, bool),
+    mut take: impl FnMut(usize, &[u64]),
+) {
+    for window in room.windows(words, 8) {
+        let mut filled = Array::zeroed(window.len());
+        fill(AtomicBits::over(&mut filled, window.start), window.start == 0);
+        take(window.start, &filled);
+    }
+}
+
+/// A set, filled window by window as [`fill_windows`] does it; in place where that can be.
+fn collect(room: &Room<'_>, universe: u64, mut fill: impl FnMut(AtomicBits<'_>, bool)) -> Result<Bitmap, TaskError> {
     let count = universe.div_ceil(64) as usize;
     let mut words = room.array::<u64>(count)?;
-    let windows = room.windows(count, 8);
-    for (number, window) in windows.iter().enumerate() {
-        if windows.len() == 1 && !words.is_scratch() {
-            fill(AtomicBits::over(&mut words, 0), true);
-            break;
-        }
-        let mut filled = Array::zeroed(window.len());
-        fill(AtomicBits::over(&mut filled, window.start), number == 0);
-        words[window.clone()].copy_from_slice(&filled);
-        words.releaser().release();
+    if room.windows(count, 8).len() == 1 && !words.is_scratch() {
+        fill(AtomicBits::over(&mut words, 0), true);
+    } else {
+        let done = words.releaser();
+        fill_windows(room, count, fill, |first, filled| {
+            words[first..first + filled.len()].copy_from_slice(filled);
+            done.release();
+        });
     }
     Ok(Bitmap::from_words(words, universe))
 }
@@ -101,6 +114,16 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         self.spec.tile.map(u32::trailing_zeros)
     }
 
+    /// Where the states of a layer come from, given the afterstates of the ages before it and its starts.
+    pub(super) fn origin<'a>(
+        &self,
+        ranks: &'a LayerRanks<R, C>,
+        known: &'a [Afterstates<R, C>],
+        starts: &'a [u64],
+    ) -> Origin<'a, R, C> {
+        Origin { ranks, parents: parents_of(known, ranks.age()), starts, goal: self.goal() }
+    }
+
     /// The afterstates of an age, as places, and what was counted.
     fn move_layer(
         &self,
@@ -108,24 +131,23 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         ranks: &Arc<LayerRanks<R, C>>,
         known: &[Afterstates<R, C>],
     ) -> Result<(Afterstates<R, C>, Tally), TaskError> {
-        let (parents, done) = (parents_of(known, ranks.age()), releasers(known));
-        let starts = self.starts_of(ranks.age());
-        let counted = Mutex::new(Tally::default());
+        let (starts, done) = (self.starts_of(ranks.age()), releasers(known));
+        let origin = self.origin(ranks, known, &starts);
+        let mut counted = Tally::default();
         let places = collect(room, ranks.universe(), |after, is_first| {
             let tallies: Vec<Tally> = pieces(ranks)
                 .into_par_iter()
                 .map_init(Bench::default, |bench, blocks| {
-                    let tally = run(MoveBlocks { game: self, ranks, parents, starts: &starts, blocks, after, bench });
+                    let tally = run(MoveBlocks { game: self, origin, blocks, after, bench });
                     done.iter().for_each(Releaser::release);
                     tally
                 })
                 .collect();
             if is_first {
-                *counted.lock().unwrap_or_else(PoisonError::into_inner) = tallies.into_iter().sum();
+                counted = tallies.into_iter().sum();
             }
         })?;
-        let tally = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((Afterstates { ranks: Arc::clone(ranks), places }, tally))
+        Ok((Afterstates { ranks: Arc::clone(ranks), places }, counted))
     }
 
     /// The smaller place of each afterstate, which is its rank: what is stored. `None` when each has one place only.
@@ -239,16 +261,14 @@ pub(super) fn releasers<const R: usize, const C: usize>(known: &[Afterstates<R, 
 }
 
 /// The afterstates that lead to an age by a new 2 and a new 4.
-pub(super) fn parents_of<const R: usize, const C: usize>(known: &[Afterstates<R, C>], age: u32) -> Parents<'_, R, C> {
+fn parents_of<const R: usize, const C: usize>(known: &[Afterstates<R, C>], age: u32) -> Parents<'_, R, C> {
     [2, 4].map(|less| known.iter().find(|after| after.ranks.age() + less == age).map(Afterstates::view))
 }
 
 /// The forward pass over some blocks of a layer.
 struct MoveBlocks<'a, const R: usize, const C: usize> {
     game: &'a Game2048<R, C>,
-    ranks: &'a LayerRanks<R, C>,
-    parents: Parents<'a, R, C>,
-    starts: &'a [u64],
+    origin: Origin<'a, R, C>,
     blocks: Range<usize>,
     after: AtomicBits<'a>,
     bench: &'a mut Bench,
@@ -259,12 +279,12 @@ impl<const R: usize, const C: usize> Job for MoveBlocks<'_, R, C> {
     const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) -> Tally {
-        let Self { game, ranks, parents, starts, blocks, after, bench: Bench { states, after: within, batch } } = self;
+        let Self { game, origin, blocks, after, bench: Bench { states, after: within, batch } } = self;
+        let ranks = origin.ranks;
         let mut tally = Tally::default();
         for number in blocks {
             let (block, places) = (&ranks.blocks[number], ranks.block_ranks(number));
-            states.reset(&places);
-            states_of_block(ranks, block, parents, starts, game.goal(), states);
+            states_of_block(origin, number, states);
             within.reset(&places);
             let counted = game.move_block(ranks, block, states, within, after, batch);
             tally = [tally, counted].into_iter().sum();
@@ -292,23 +312,9 @@ impl<F: Fn(u64, u64), const R: usize, const C: usize> Job for TransposeWords<'_,
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let Self { ranks, words, range, batch, f } = self;
-        let mut cursor = None;
-        let mut places = [0u64; 64];
-        batch.boards.clear();
-        for at in range {
-            let (mut rest, mut n) = (words[at], 0);
-            while rest != 0 {
-                let place = (at as u64) << 6 | u64::from(rest.trailing_zeros());
-                rest &= rest - 1;
-                batch.boards.push(cursor.get_or_insert_with(|| Cursor::at(ranks, place)).board(place));
-                places[n] = place;
-                n += 1;
-            }
-            if n > 0 {
-                batch.transposed(ranks);
-                places[..n].iter().zip(&batch.up).for_each(|(&place, &other)| f(place, other.into()));
-                batch.boards.clear();
-            }
+        let mut boards = Boards::new(ranks, places(|at| words[at], (range.start as u64) << 6..(range.end as u64) << 6));
+        while let Some(of_batch) = boards.transpose_next(batch) {
+            of_batch.iter().zip(&batch.up).for_each(|(&place, &other)| f(place, other.into()));
         }
     }
 }

@@ -63,11 +63,44 @@ impl Batch {
     }
 
     /// Ranks the transposed boards, into `up`; how many boards there were.
-    pub fn transposed<const R: usize, const C: usize>(&mut self, ranks: &LayerRanks<R, C>) -> usize {
+    fn transposed<const R: usize, const C: usize>(&mut self, ranks: &LayerRanks<R, C>) -> usize {
         let n = self.boards.len();
         self.prepare();
         run(Transposed { ranks, boards: &self.boards, places: &mut self.up });
         n
+    }
+}
+
+/// The boards of ascending places, a batch at a time.
+pub struct Boards<'a, P, const R: usize, const C: usize> {
+    ranks: &'a LayerRanks<R, C>,
+    waiting: P,
+    cursor: Option<Cursor<'a, R, C>>,
+    places: [u64; BATCH],
+}
+
+impl<'a, P: Iterator<Item = u64>, const R: usize, const C: usize> Boards<'a, P, R, C> {
+    /// All of these places are still to come.
+    #[inline(always)]
+    pub fn new(ranks: &'a LayerRanks<R, C>, waiting: P) -> Self {
+        Self { ranks, waiting, cursor: None, places: [0; BATCH] }
+    }
+
+    /// Ranks the next boards transposed, into `up` of the batch; gives their places, `None` when none is left.
+    #[inline(always)]
+    pub fn transpose_next(&mut self, batch: &mut Batch) -> Option<&[u64]> {
+        batch.boards.clear();
+        while batch.boards.len() < BATCH
+            && let Some(place) = self.waiting.next()
+        {
+            self.places[batch.boards.len()] = place;
+            batch.boards.push(self.cursor.get_or_insert_with(|| Cursor::at(self.ranks, place)).board(place));
+        }
+        if batch.boards.is_empty() {
+            return None;
+        }
+        let n = batch.transposed(self.ranks);
+        Some(&self.places[..n])
     }
 }
 
@@ -142,23 +175,20 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 }
             }
             let mut stuck = bits;
-            let open = if self.has_won(upper.board) { 0 } else { bits & rows.live[last] };
             if block.is_even() {
                 for number in ones(bits) {
                     let board = board(number);
                     for moved in &self.lines.moves(board).boards[..2] {
                         if *moved != board {
                             stuck &= !(1 << number);
-                            if open >> number & 1 == 1 {
-                                after.insert(ranks.place(*moved));
-                            }
+                            after.insert(ranks.place(*moved));
                         }
                     }
                 }
             } else {
                 for (i, side) in self.sides(ranks, &upper, last).iter().enumerate() {
                     stuck &= !side.legal;
-                    let made = moved_bits(open & side.legal, steps, i, side.reading);
+                    let made = moved_bits(bits & side.legal, steps, i, side.reading);
                     after.insert_bits(side.start.into(), made);
                 }
             }
@@ -169,7 +199,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 }
             }
             if R != C {
-                batch.boards.extend(ones(open).map(board));
+                batch.boards.extend(ones(bits).map(board));
                 if batch.boards.len() >= BATCH {
                     self.insert_up_and_down(ranks, batch, everywhere);
                 }
@@ -199,14 +229,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         everywhere: AtomicBits<'_>,
         batch: &mut Batch,
     ) {
-        let (mut cursor, mut places) = (None, places.peekable());
-        while places.peek().is_some() {
-            batch.boards.clear();
-            for place in places.by_ref().take(BATCH) {
-                batch.boards.push(cursor.get_or_insert_with(|| Cursor::at(ranks, place)).board(place));
-            }
-            let n = batch.transposed(ranks);
-            insert_all(&batch.up[..n], everywhere);
+        let mut boards = Boards::new(ranks, places);
+        while let Some(of_batch) = boards.transpose_next(batch) {
+            insert_all(&batch.up[..of_batch.len()], everywhere);
         }
     }
 
@@ -230,8 +255,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
 fn moved_bits(bits: u128, steps: &[RowSteps], side: usize, reading: Reading) -> u128 {
     let (mut low, mut high) = (0u64, 0u64);
     for number in ones(bits) {
-        let step = &steps[number as usize];
-        let to = if side == 0 { step.left[reading as usize] } else { step.right[reading as usize] };
+        let to = steps[number as usize].moved[side][reading as usize];
         if to < 64 {
             low |= 1 << to;
         } else {

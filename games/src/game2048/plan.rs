@@ -158,7 +158,7 @@ impl Stages {
         vec![self.stages.len() as u32 - 1]
     }
 
-    /// The kind of file that holds the set of a layer for a stage: that of its stretch, or of a checkpoint below it.
+    /// The kind of file that holds the set of a layer for a stage: that of a stretch, its own or the one above, or of a checkpoint below.
     pub fn kind(&self, stage: usize, layer: usize) -> ArtifactKind {
         if self.keep == Keep::Values {
             return ArtifactKind::Index;
@@ -167,11 +167,6 @@ impl Stages {
         let own = self.stretches[self.stretches.partition_point(|&first| first <= start) - 1];
         // A stage that skims reads what the one before it skimmed; the first of a stretch reads the checkpoint before it.
         if self.steps[stage] == Step::Skim || layer < own { ArtifactKind::Checkpoint } else { ArtifactKind::Stretch }
-    }
-
-    /// The kind of file that holds the set of the layer above a run for the backward pass.
-    pub fn kind_above(&self) -> ArtifactKind {
-        if self.keep == Keep::Values { ArtifactKind::Index } else { ArtifactKind::Stretch }
     }
 
     /// The layers whose sets a forward stage writes.
@@ -224,10 +219,7 @@ pub fn task(layers: &[LayerInfo], stages: &Stages, is_square: bool, task: TaskId
     let (inputs, outputs, memory_bytes) = match stages.steps[number] {
         Step::Backward => {
             // The states of the two ages above are made again, the lower from the two ages before it, the upper with one more.
-            let mut inputs = sets(run.start.saturating_sub(2)..run.end);
-            if run.end < layers.len() {
-                inputs.extend(files(stages.kind_above(), run.end));
-            }
+            let mut inputs = sets(run.start.saturating_sub(2)..layers.len().min(run.end + 1));
             inputs.extend(all(ArtifactKind::Work, above));
             let mut outputs = all(ArtifactKind::Shard, run.clone());
             if run.start > 0 {

@@ -27,7 +27,7 @@ use super::rows::{NO_ROW, PALINDROME, RowInfo, Turn};
 use std::sync::Arc;
 
 /// Offset of a block that does not exist.
-pub const NO_BLOCK: u32 = u32::MAX;
+const NO_BLOCK: u32 = u32::MAX;
 
 /// A block: boards whose first and last rows have given sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,8 +154,14 @@ impl<const R: usize, const C: usize> LayerRanks<R, C> {
 
     /// The number of a block; `None` when there is none with these sums.
     pub fn find_block(&self, first: usize, last: usize) -> Option<usize> {
+        self.base(first, last).map(|base| self.blocks.partition_point(|block| block.base < base))
+    }
+
+    /// The first rank of a block; `None` when there is none with these sums.
+    #[inline(always)]
+    pub fn base(&self, first: usize, last: usize) -> Option<u32> {
         let base = *self.offsets.get(first << self.shift | last).filter(|_| last >> self.shift == 0)?;
-        (base != NO_BLOCK).then(|| self.blocks.partition_point(|block| block.base < base))
+        (base != NO_BLOCK).then_some(base)
     }
 
     /// Half of the sum of the rows between the first and the last.

@@ -147,10 +147,9 @@ impl Turn {
 /// What moves and new tiles make of a row, as numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSteps {
-    /// The row after a move to the left, in the three [readings](super::ranks::Reading); the row itself when it does not move.
-    pub left: [u8; 3],
-    /// The row after a move to the right.
-    pub right: [u8; 3],
+    /// The row after a move to the left, and to the right, in the three [readings](super::ranks::Reading); the row itself when it
+    /// does not move.
+    pub moved: [[u8; 3]; 2],
     /// The row with a 2, or a 4, at each cell; [`NO_NUMBER`] where the cell is not empty.
     pub spawned: [[u8; 4]; 2],
     /// The score of a move to the left or right.
@@ -287,7 +286,7 @@ impl<const R: usize, const C: usize> Rows<R, C> {
                     }
                 }
             }
-            self.steps.push(RowSteps { left: moved(left), right: moved(right), spawned, score });
+            self.steps.push(RowSteps { moved: [moved(left), moved(right)], spawned, score });
             self.spawned.push(bits);
         }
     }

@@ -180,17 +180,25 @@ impl<const R: usize, const C: usize> Iterator for Stripes<'_, R, C> {
     }
 }
 
-/// Fills in the states of a block. `starts` are the boards of this age that a game may start with; `goal` the exponent of the tile at
-/// which play stops.
+/// Where the states of a layer come from.
+#[derive(Clone, Copy)]
+pub struct Origin<'a, const R: usize, const C: usize> {
+    /// Ranks of the layer.
+    pub ranks: &'a LayerRanks<R, C>,
+    /// The afterstates that new tiles lead from.
+    pub parents: Parents<'a, R, C>,
+    /// The boards of this age that a game may start with.
+    pub starts: &'a [u64],
+    /// The exponent of the tile at which play stops, at least 3.
+    pub goal: Option<u32>,
+}
+
+/// Makes `states` the states of a block, given by its number.
 #[inline(always)]
-pub fn states_of_block<const R: usize, const C: usize>(
-    ranks: &LayerRanks<R, C>,
-    block: &Block,
-    parents: Parents<'_, R, C>,
-    starts: &[u64],
-    goal: Option<u32>,
-    states: &mut BlockBits,
-) {
+pub fn states_of_block<const R: usize, const C: usize>(origin: Origin<'_, R, C>, number: usize, states: &mut BlockBits) {
+    let Origin { ranks, parents, starts, goal } = origin;
+    let (block, places_of_block) = (&ranks.blocks[number], ranks.block_ranks(number));
+    states.reset(&places_of_block);
     let rows = &*ranks.rows;
     let (first, last) = (usize::from(block.first), usize::from(block.last));
     let mut by_stripe = false;
@@ -221,19 +229,19 @@ pub fn states_of_block<const R: usize, const C: usize>(
         let wanted = 4 * C as u32 * (R as u32 - 1);
         let turn = &rows.turns[last];
         let width = rows.count[last] as u32;
-        let goal_mask = goal.map_or(0, |goal| u64::from(goal) * (0x1111_1111_1111_1111 & ((1 << wanted) - 1)));
         // The block, and the sum, of what gets the tile in the last row.
         let mut lasts = [None; 2];
         for (tile, (parent, last_source)) in (1..).zip(parents.iter().zip(&mut lasts)) {
             let Some(parent) = parent else { continue };
-            *last_source = rows.sum_beside(last, -(1i64 << tile)).and_then(|sum| {
-                let at = *parent.ranks.offsets.get(first << parent.ranks.shift | sum)?;
-                (at != super::ranks::NO_BLOCK).then_some((u64::from(at), sum))
-            });
+            let sum = rows.sum_beside(last, -(1i64 << tile));
+            *last_source = sum.and_then(|sum| Some((u64::from(parent.ranks.base(first, sum)?), sum)));
         }
         for upper in stripes(ranks, block) {
             let mut bits = 0u128;
-            let has_goal = |board: u64| goal.is_some() && nibbles_equal(board ^ goal_mask, 0, wanted) != 0;
+            // Play stops at the goal: nothing comes after it, and a new tile is none.
+            if goal.is_some_and(|goal| nibbles_equal(upper.board, goal.into(), wanted) != 0) {
+                continue;
+            }
             for (tile, parent) in (1u64..).zip(parents) {
                 let Some(parent) = parent else { continue };
                 let mut cells = nibbles_equal(upper.board, tile, wanted);
@@ -243,7 +251,7 @@ pub fn states_of_block<const R: usize, const C: usize>(
                     let (r, before) = (cell as usize / (4 * C), upper.board ^ tile << cell);
                     let mut infos = upper.infos;
                     infos[r] = rows.row(before, r);
-                    if r == 0 && infos[0].sum() <= last || has_goal(before) {
+                    if r == 0 && infos[0].sum() <= last {
                         continue;
                     }
                     let stripe = parent.ranks.stripe(&infos, last);
@@ -251,14 +259,11 @@ pub fn states_of_block<const R: usize, const C: usize>(
                     bits |= stripe.reading.read(stored, turn);
                 }
             }
-            // Nothing comes after a goal in the last row.
-            bits &= rows.live[last];
-            let has_goal = has_goal(upper.board);
             for (tile, (parent, source)) in parents.iter().zip(&lasts).enumerate() {
-                let (Some(parent), &Some((base, sum)), false) = (parent, source, has_goal) else { continue };
+                let (Some(parent), &Some((base, sum))) = (parent, source) else { continue };
                 let n = rows.count[sum];
                 let start = base + upper.number * n;
-                let stored = read_bits(parent.words, start, n as u32) & rows.live[sum];
+                let stored = read_bits(parent.words, start, n as u32);
                 let spawned = rows.spawned_of(sum);
                 let mut made = 0;
                 for number in ones(stored) {
@@ -266,6 +271,7 @@ pub fn states_of_block<const R: usize, const C: usize>(
                 }
                 bits |= if upper.is_palindrome { turn.folded(made) } else { made };
             }
+            bits &= rows.live[last];
             if upper.is_palindrome {
                 bits &= low_bits(turn.first_count());
             }
@@ -274,16 +280,9 @@ pub fn states_of_block<const R: usize, const C: usize>(
             }
         }
     }
-    let range = u64::from(block.base)..u64::from(block.base) + block_size(ranks, block);
-    for place in starts.iter().map(|&board| ranks.place(board)).filter(|place| range.contains(place)) {
+    for place in starts.iter().map(|&board| ranks.place(board)).filter(|place| places_of_block.contains(place)) {
         states.insert(place);
     }
-}
-
-fn block_size<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>, block: &Block) -> u64 {
-    let rows = &*ranks.rows;
-    let (first, last) = (usize::from(block.first), usize::from(block.last));
-    u64::from(rows.turns[first].first_count()) * rows.middle_count[ranks.middle_half(block)] * rows.count[last]
 }
 
 /// One bit, the lowest of its nibble, for every nibble of the lowest `bits` that equals `value`.

@@ -10,13 +10,13 @@ use super::Game2048;
 use super::after::{Valued, Values, split_values};
 use super::best::{Best, Columns, Looks};
 use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits};
-use super::forward::{Bench, parents_of, pieces, releasers};
+use super::forward::{Bench, fill_windows, pieces, releasers};
 use super::lanes::{Job, Lanes, is_wide, prefetch, run};
-use super::moves::{BATCH, Batch};
-use super::ranks::{Cursor, LayerRanks};
+use super::moves::{BATCH, Batch, Boards};
+use super::ranks::LayerRanks;
 use super::room::Room;
-use super::spawn::{Afterstates, Parents, states_of_block};
-use crate::array::{Array, Releaser};
+use super::spawn::{Afterstates, Origin, states_of_block};
+use crate::array::Releaser;
 use crate::space::{LayerStats, TaskError};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -36,34 +36,27 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         ranks: &LayerRanks<R, C>,
         known: &[Afterstates<R, C>],
     ) -> Result<RankedBits, TaskError> {
-        let (parents, done) = (parents_of(known, ranks.age()), releasers(known));
-        let starts = self.starts_of(ranks.age());
+        let (starts, done) = (self.starts_of(ranks.age()), releasers(known));
+        let origin = self.origin(ranks, known, &starts);
         let words = ranks.universe().div_ceil(64) as usize;
         let mut states = RankedBits::begin(words, |words| room.array(words))?;
-        for window in room.windows(words, 8) {
-            let mut filled = Array::<u64>::zeroed(window.len());
-            let into = AtomicBits::over(&mut filled, window.start);
+        let told = states.releaser();
+        let fill = |into: AtomicBits<'_>, _| {
             let covered = into.places();
             pieces(ranks).into_par_iter().for_each_init(Bench::default, |bench, blocks| {
                 if blocks.end > blocks.start
                     && ranks.block_ranks(blocks.start).start < covered.end
                     && ranks.block_ranks(blocks.end - 1).end > covered.start
                 {
-                    run(MakeStates {
-                        game: self,
-                        ranks,
-                        parents,
-                        starts: &starts,
-                        blocks,
-                        states: into,
-                        within: &mut bench.states,
-                    });
+                    run(MakeStates { origin, blocks, states: into, within: &mut bench.states });
                     done.iter().for_each(Releaser::release);
                 }
             });
-            states.tell(window.start, &filled);
-            states.releaser().release();
-        }
+        };
+        fill_windows(room, words, fill, |first, filled| {
+            states.tell(first, filled);
+            told.release();
+        });
         Ok(states)
     }
 
@@ -110,15 +103,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let found: Vec<Vec<LayerStats>> = split_values(ranks, set.view(), pieces(ranks), &mut values)
                 .into_par_iter()
                 .map_init(Bench::default, |bench, (blocks, values)| {
-                    run(JoinTransposed {
-                        game: self,
-                        ranks,
-                        set: set.view(),
-                        lateral: &bests,
-                        blocks,
-                        values,
-                        batch: &mut bench.batch,
-                    })
+                    run(JoinTransposed { ranks, set: set.view(), lateral: &bests, blocks, values, batch: &mut bench.batch })
                 })
                 .collect();
             stats = total(found.into_iter().flatten());
@@ -139,7 +124,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     /// The value of a state, terminal or not, board by board.
     pub(super) fn state_value(&self, board: u64, age: u32, after: Option<Values<'_, R, C>>) -> f64 {
         match after {
-            Some(after) if !self.is_stopped(board, age) => self.value_of(board, age, self.best(board, after)),
+            Some(after) if !self.is_stopped(board, age) => self.best(board, after).value(),
             _ => self.value_without_moves(board, age),
         }
     }
@@ -147,10 +132,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
 
 /// The states of some blocks.
 struct MakeStates<'a, const R: usize, const C: usize> {
-    game: &'a Game2048<R, C>,
-    ranks: &'a LayerRanks<R, C>,
-    parents: Parents<'a, R, C>,
-    starts: &'a [u64],
+    origin: Origin<'a, R, C>,
     blocks: Range<usize>,
     states: AtomicBits<'a>,
     within: &'a mut BlockBits,
@@ -161,10 +143,9 @@ impl<const R: usize, const C: usize> Job for MakeStates<'_, R, C> {
     const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let Self { game, ranks, parents, starts, blocks, states, within } = self;
+        let Self { origin, blocks, states, within } = self;
         for number in blocks {
-            within.reset(&ranks.block_ranks(number));
-            states_of_block(ranks, &ranks.blocks[number], parents, starts, game.goal(), within);
+            states_of_block(origin, number, within);
             states.insert_block(within);
         }
     }
@@ -210,7 +191,6 @@ impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
 
 /// Gives each state of some blocks of a square board the moves of its image.
 struct JoinTransposed<'a, const R: usize, const C: usize> {
-    game: &'a Game2048<R, C>,
     ranks: &'a LayerRanks<R, C>,
     set: Ranked<'a>,
     lateral: &'a [Best],
@@ -224,21 +204,15 @@ impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
     const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) -> Vec<LayerStats> {
-        let Self { game, ranks, set, lateral, blocks, values, batch } = self;
+        let Self { ranks, set, lateral, blocks, values, batch } = self;
         let mut found = Vec::with_capacity(blocks.len());
         let Some(first) = ranks.blocks.get(blocks.start) else { return found };
         let (first, mut at) = (set.before(first.base.into()) as usize, 0);
         for number in blocks {
             let mut stats = Columns::default();
-            let (mut cursor, mut waiting) = (None, set.places(ranks.block_ranks(number)).peekable());
-            while waiting.peek().is_some() {
-                let mut places = [0u64; BATCH];
-                batch.boards.clear();
-                for place in waiting.by_ref().take(BATCH) {
-                    places[batch.boards.len()] = place;
-                    batch.boards.push(cursor.get_or_insert_with(|| Cursor::at(ranks, place)).board(place));
-                }
-                let n = batch.transposed(ranks);
+            let mut boards = Boards::new(ranks, set.places(ranks.block_ranks(number)));
+            while let Some(places) = boards.transpose_next(batch) {
+                let n = places.len();
                 for &place in &batch.up[..n] {
                     set.prefetch(place.into());
                 }
@@ -250,7 +224,7 @@ impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
                 let (mut best, mut second, mut moves) = ([0.0; BATCH], [0.0; BATCH], [0; BATCH]);
                 for i in 0..n {
                     let both = lateral[first + at].join(lateral[images[i]]);
-                    values[at] = game.value_of(batch.boards[i], ranks.age(), both);
+                    values[at] = both.value();
                     // Of a board and its image one counts.
                     if places[i] <= u64::from(batch.up[i]) {
                         (best[i], second[i], moves[i]) = (values[at], both.second, both.moves as u32);
