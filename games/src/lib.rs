@@ -8,6 +8,7 @@ mod columns;
 pub mod conformance;
 pub mod game2048;
 mod hash;
+mod hooked;
 mod keys;
 pub mod memory;
 mod name;
@@ -15,6 +16,7 @@ mod space;
 
 pub use array::{Array, Releaser, Scratch};
 pub use columns::{Columns, ColumnsView, Dists};
+pub use hooked::{Hook, Hooked};
 pub use keys::{Bitmap, Keys};
 pub use name::{FAIR_DOUBLES, Keep, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, TableName};
 pub use space::*;

@@ -72,17 +72,11 @@ pub struct MemoryIo<'a> {
 impl<'a> MemoryIo<'a> {
     /// Nothing is done yet.
     pub fn new(space: &'a dyn StateSpace) -> Self {
-        let mut last_use = BTreeMap::new();
-        for (stage, info) in (0..).zip(space.stages()) {
-            for part in 0..info.parts {
-                last_use.extend(space.task(TaskId { stage, part }).inputs.into_iter().map(|input| (input, stage)));
-            }
-        }
         Self {
             space,
             next: TaskId { stage: 0, part: 0 },
             plan: TaskPlan { inputs: Vec::new(), outputs: Vec::new(), cost: 0, memory_bytes: 0 },
-            last_use,
+            last_use: last_uses(space),
             kept: BTreeMap::new(),
             counts: BTreeMap::new(),
             stats: BTreeMap::new(),
@@ -239,6 +233,17 @@ fn one_value_a_key(columns: &Columns, keys: usize, task: TaskId) -> Result<(), T
         Some(length) => broken(format!("task {task} writes a column of {length} values for {keys} keys")),
         None => Ok(()),
     }
+}
+
+/// The last stage that reads each artifact which any stage reads.
+pub fn last_uses(space: &dyn StateSpace) -> BTreeMap<ArtifactId, u32> {
+    let mut last = BTreeMap::new();
+    for (stage, info) in (0..).zip(space.stages()) {
+        for part in 0..info.parts {
+            last.extend(space.task(TaskId { stage, part }).inputs.into_iter().map(|input| (input, stage)));
+        }
+    }
+    last
 }
 
 /// Scratch that is memory all the same.

@@ -215,6 +215,22 @@ impl<'a> FileIo<'a> {
         Err(fault.into())
     }
 
+    /// Keeps what the kernel says of a shard. It may say it once.
+    fn note<T>(
+        &self,
+        all: &Mutex<BTreeMap<(Layer, u32), T>>,
+        layer: Layer,
+        shard: u32,
+        said: T,
+        does: &str,
+    ) -> Result<(), TaskError> {
+        let before = all.lock().unwrap_or_else(PoisonError::into_inner).insert((layer, shard), said);
+        match before {
+            None => Ok(()),
+            Some(_) => self.fail(IoFault::Plan(format!("it {does} layer {layer} shard {shard} twice"))),
+        }
+    }
+
     /// The run of ranks and the number of blocks of a shard.
     fn run_of(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Option<(Range<u64>, u64)> {
         let info = self.layers.get(&layer)?;
@@ -340,21 +356,11 @@ impl TaskIo for FileIo<'_> {
     }
 
     fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError> {
-        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.insert((layer, shard), counts).is_some() {
-            drop(all);
-            return self.fail(IoFault::Plan(format!("it counts layer {layer} shard {shard} twice")));
-        }
-        Ok(())
+        self.note(&self.counts, layer, shard, counts, "counts")
     }
 
     fn put_stats(&self, layer: Layer, shard: u32, stats: LayerStats) -> Result<(), TaskError> {
-        let mut all = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.insert((layer, shard), stats).is_some() {
-            drop(all);
-            return self.fail(IoFault::Plan(format!("it has statistics of layer {layer} shard {shard} twice")));
-        }
-        Ok(())
+        self.note(&self.stats, layer, shard, stats, "has statistics of")
     }
 
     fn put_fact(&self, name: &str, value: f64) {

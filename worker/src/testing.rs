@@ -20,79 +20,16 @@ pub(crate) fn pool(threads: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }
 
-type Hook = Box<dyn Fn(TaskId, &dyn TaskIo) -> Result<(), TaskError> + Send + Sync>;
-
-/// A game like another, but something happens before a kernel runs.
-pub(crate) struct Hooked {
-    game: Box<dyn StateSpace>,
-    before: Hook,
-}
-
-impl Hooked {
-    pub(crate) fn new(name: &str, before: impl Fn(TaskId, &dyn TaskIo) -> Result<(), TaskError> + Send + Sync + 'static) -> Self {
-        Self { game: space(name), before: Box::new(before) }
-    }
-}
-
-impl StateSpace for Hooked {
-    fn run(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {
-        (self.before)(task, io)?;
-        self.game.run(task, io)
-    }
-    fn name(&self) -> &TableName {
-        self.game.name()
-    }
-    fn layers(&self) -> &[LayerInfo] {
-        self.game.layers()
-    }
-    fn stages(&self) -> &[Stage] {
-        self.game.stages()
-    }
-    fn task(&self, task: TaskId) -> TaskPlan {
-        self.game.task(task)
-    }
-    fn scalar_columns(&self) -> &'static [&'static str] {
-        self.game.scalar_columns()
-    }
-    fn dist_columns(&self) -> &'static [&'static str] {
-        self.game.dist_columns()
-    }
-    fn aim(&self) -> Aim {
-        self.game.aim()
-    }
-    fn rank(&self, position: Position) -> Option<Key> {
-        self.game.rank(position)
-    }
-    fn unrank(&self, key: Key) -> Option<Position> {
-        self.game.unrank(key)
-    }
-    fn canonical(&self, position: Position) -> Position {
-        self.game.canonical(position)
-    }
-    fn outcomes(&self, key: Position) -> Vec<Outcome> {
-        self.game.outcomes(key)
-    }
-    fn choices(&self, state: Position) -> Vec<Choice> {
-        self.game.choices(state)
-    }
-    fn terminal_value(&self, state: Position) -> f64 {
-        self.game.terminal_value(state)
-    }
-    fn starts(&self) -> Vec<Outcome> {
-        self.game.starts()
-    }
-    fn starts_are_states(&self) -> bool {
-        self.game.starts_are_states()
-    }
-    fn parse(&self, text: &str) -> Result<Position, PositionError> {
-        self.game.parse(text)
-    }
-    fn format(&self, position: Position) -> String {
-        self.game.format(position)
-    }
-    fn standing(&self, position: Position, table: &dyn TableReader) -> Result<Standing, ReadError> {
-        self.game.standing(position, table)
-    }
+/// A table's state space that does something before every task.
+pub(crate) fn hooked(
+    name: &str,
+    before: impl Fn(TaskId, &dyn TaskIo) -> Result<(), TaskError> + Send + Sync + 'static,
+) -> Hooked {
+    let hook: Hook = Box::new(move |game, task, io| {
+        before(task, io)?;
+        game.run(task, io)
+    });
+    Hooked::new(space(name), hook)
 }
 
 /// Everything the tasks of a plan handed in.

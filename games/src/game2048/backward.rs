@@ -18,6 +18,7 @@ use crate::name::Keep;
 use crate::space::*;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
@@ -88,7 +89,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let set = self.states_of(room, &ranks, known)?;
         let mut values = room.array::<f64>(set.count() as usize)?;
         for (shard, run) in (0..).zip(&info.parts) {
-            let (mut at, end) = (set.view().before(run.start) as usize, set.view().before(run.end) as usize);
+            let Range { start: mut at, end } = set.view().numbers(run);
             let (mut fits, mut held) = (true, 0);
             let done = values.releaser();
             io.read_work(info.layer, shard, &mut |part| {
@@ -130,7 +131,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 reduced = self.values_of(keys, run.start, after);
                 &reduced[..]
             } else {
-                &after.values[after.set.view().before(run.start) as usize..after.set.view().before(run.end) as usize]
+                &after.values[after.set.view().numbers(run)]
             };
             let columns = ColumnsView { scalars: vec![values], dists: &[] };
             io.put_shard(info.layer, shard, Keys::Bits(keys), columns)?;
@@ -210,7 +211,7 @@ fn put_samples<const R: usize, const C: usize>(
 /// Writes the values of the states of a layer for the next stage, in the parts of their places.
 fn hand_over<const R: usize, const C: usize>(info: &LayerInfo, states: &Valued<R, C>, io: &dyn TaskIo) -> Result<(), TaskError> {
     for (shard, run) in (0..).zip(&info.parts) {
-        let values = &states.values[states.set.view().before(run.start) as usize..states.set.view().before(run.end) as usize];
+        let values = &states.values[states.set.view().numbers(run)];
         io.put_work(info.layer, shard, ColumnsView { scalars: vec![values], dists: &[] })?;
         states.release();
     }

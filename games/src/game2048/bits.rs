@@ -306,6 +306,11 @@ impl<'a> Ranked<'a> {
         }
     }
 
+    /// The numbers of the set's members in a range of places.
+    pub fn numbers(self, places: &Range<u64>) -> Range<usize> {
+        self.before(places.start) as usize..self.before(places.end) as usize
+    }
+
     /// `n` bits from a place on.
     #[inline(always)]
     pub fn read(self, start: u64, n: u32) -> u128 {

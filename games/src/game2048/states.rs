@@ -174,7 +174,7 @@ impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
         let mut at = 0;
         for number in blocks {
             let block = &ranks.blocks[number];
-            let n = (set.before(ranks.block_ranks(number).end) - set.before(block.base.into())) as usize;
+            let n = set.numbers(&ranks.block_ranks(number)).len();
             if R == C {
                 game.lateral_block(ranks, block, set, after, looks, &mut bests[at..at + n]);
             } else if bests.is_empty() {

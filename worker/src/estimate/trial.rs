@@ -5,11 +5,11 @@
 use super::LayerCounts;
 use crate::control::Control;
 use crate::convert::artifact_id;
-use crate::error::IoFault;
 use crate::execute::{Ended, run_task};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use strata_games::memory::last_uses;
 use strata_games::{ArtifactId, Counts, Layer, Pass, StateSpace, TaskError, TaskId};
 use strata_storage::{FileRecord, TableDir};
 
@@ -97,16 +97,6 @@ fn with_alarm(control: &Control, deadline: Instant, task: impl FnOnce() -> Ended
     })
 }
 
-fn last_uses(space: &dyn StateSpace) -> BTreeMap<ArtifactId, u32> {
-    let mut last = BTreeMap::new();
-    for (stage, info) in (0..).zip(space.stages()) {
-        for part in 0..info.parts {
-            last.extend(space.task(TaskId { stage, part }).inputs.into_iter().map(|input| (input, stage)));
-        }
-    }
-    last
-}
-
 fn failed(dir: impl std::fmt::Display, why: impl std::fmt::Display) -> TaskError {
-    IoFault::Plan(Failed { dir: dir.to_string(), why: why.to_string() }.to_string()).into()
+    TaskError::Io(Box::new(Failed { dir: dir.to_string(), why: why.to_string() }))
 }

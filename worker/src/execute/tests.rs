@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Hooked, build, pool, space};
+use crate::testing::{build, hooked, pool, space};
 use strata_games::{ArtifactKind, Layer, LayerStats};
 
 fn run(space: &dyn StateSpace, root: &std::path::Path, id: TaskId, inputs: Vec<FileRecord>) -> Ended {
@@ -36,7 +36,7 @@ fn files_are_the_same_whatever_the_threads_and_the_memory() {
 #[test]
 fn a_kernel_that_panics_is_a_failed_task() {
     let dir = tempfile::tempdir().unwrap();
-    let space = Hooked::new("2048-2x2", |_, _| panic!("row 3 of a board with 2 rows"));
+    let space = hooked("2048-2x2", |_, _| panic!("row 3 of a board with 2 rows"));
     let (reason, message) = failure(run(&space, dir.path(), FIRST, Vec::new()));
     assert_eq!(reason, Reason::Error);
     assert!(message.contains("task 0.0 of 2048-2x2") && message.contains("row 3 of a board with 2 rows"), "{message}");
@@ -45,7 +45,7 @@ fn a_kernel_that_panics_is_a_failed_task() {
 #[test]
 fn a_kernel_that_breaks_its_plan_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let space = Hooked::new("2048-2x2", |_, io| io.load_index(ArtifactKind::Index, Layer(4), 7).map(|_| ()));
+    let space = hooked("2048-2x2", |_, io| io.load_index(ArtifactKind::Index, Layer(4), 7).map(|_| ()));
     let (reason, message) = failure(run(&space, dir.path(), FIRST, Vec::new()));
     assert_eq!(reason, Reason::Error);
     assert!(message.contains("no input of the task"), "{message}");
@@ -54,7 +54,7 @@ fn a_kernel_that_breaks_its_plan_is_told() {
 #[test]
 fn a_kernel_that_hides_an_error_of_a_file_does_not_get_away_with_it() {
     let dir = tempfile::tempdir().unwrap();
-    let space = Hooked::new("2048-2x2", |_, io| io.load_index(ArtifactKind::Index, Layer(4), 7).map(|_| ()).or(Ok(())));
+    let space = hooked("2048-2x2", |_, io| io.load_index(ArtifactKind::Index, Layer(4), 7).map(|_| ()).or(Ok(())));
     let (reason, _) = failure(run(&space, dir.path(), FIRST, Vec::new()));
     assert_eq!(reason, Reason::Error);
 }
@@ -101,7 +101,7 @@ fn statistics_are_handed_in_as_the_kernel_found_them_and_once() {
     let stats = LayerStats { legal_moves: 9, single_best: 2, choices: 3, value_sum: 66.5, gap_sum: 0.75, gap_most: 0.5 };
     // Bearoff has none of its own.
     let dir = tempfile::tempdir().unwrap();
-    let space = Hooked::new("bearoff-2x2", move |_, io| io.put_stats(Layer(1), 0, stats));
+    let space = hooked("bearoff-2x2", move |_, io| io.put_stats(Layer(1), 0, stats));
     let Ended::Finished(output) = run(&space, dir.path(), FIRST, Vec::new()) else { panic!() };
     let expected = v1::LayerStats {
         layer: 1,
@@ -114,7 +114,7 @@ fn statistics_are_handed_in_as_the_kernel_found_them_and_once() {
         gap_most: 0.5,
     };
     assert_eq!(output.stats, [expected]);
-    let twice = Hooked::new("bearoff-2x2", move |_, io| {
+    let twice = hooked("bearoff-2x2", move |_, io| {
         io.put_stats(Layer(1), 0, stats)?;
         io.put_stats(Layer(1), 0, stats)
     });

@@ -1,7 +1,7 @@
 //! The worker against a coordinator that follows a script, over the same transport as an embedded build.
 
 use super::*;
-use crate::testing::{Hooked, space};
+use crate::testing::{hooked, space};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -112,7 +112,7 @@ fn games(game: impl StateSpace + 'static) -> execute::Games {
 }
 
 fn plain() -> execute::Games {
-    games(Hooked::new("2048-2x2", |_, _| Ok(())))
+    games(hooked("2048-2x2", |_, _| Ok(())))
 }
 
 fn script(tasks: impl Into<VecDeque<v1::Task>>) -> Script {
@@ -123,7 +123,7 @@ fn script(tasks: impl Into<VecDeque<v1::Task>>) -> Script {
 fn endless() -> (execute::Games, Arc<AtomicBool>) {
     let begun = Arc::new(AtomicBool::new(false));
     let begins = Arc::clone(&begun);
-    let game = Hooked::new("2048-2x2", move |_, io| {
+    let game = hooked("2048-2x2", move |_, io| {
         loop {
             io.progress(Layer(20), 100)?;
             begins.store(true, Ordering::Relaxed);
@@ -163,7 +163,7 @@ async fn a_panic_of_a_kernel_is_reported_and_the_worker_goes_on() {
     let (script, dir) = (Arc::new(script([task(0), task(0)])), tempfile::tempdir().unwrap());
     let (_keep, stop) = watch::channel(false);
     let first = AtomicBool::new(true);
-    let game = Hooked::new("2048-2x2", move |_, _| if first.swap(false, Ordering::Relaxed) { panic!("boom") } else { Ok(()) });
+    let game = hooked("2048-2x2", move |_, _| if first.swap(false, Ordering::Relaxed) { panic!("boom") } else { Ok(()) });
     run_with(channel(&script, 0).await, config(dir.path()), stop, games(game)).await.unwrap();
     let heard = script.heard.lock().unwrap();
     assert_eq!(heard.failed[0].reason(), Reason::Error);
@@ -270,7 +270,7 @@ async fn a_dropped_worker_stops_its_kernel() {
     let (_keep, stop) = watch::channel(false);
     let (begun, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
-    let game = Hooked::new("2048-2x2", move |_, io| {
+    let game = hooked("2048-2x2", move |_, io| {
         loop {
             begins.store(true, Ordering::Relaxed);
             if let Err(TaskError::Stopped) = io.progress(Layer(4), 1) {
