@@ -18,7 +18,7 @@ Examples:
   strata predict 2048-4x3+horizon=200                 what a build will need
 
 Names of tables:
-  2048-RxC     R rows, C columns, 2 to 4 each; options +tile=T, +horizon=AGE, +four=P, +keep=stats
+  2048-RxC     R rows, C columns, 2 to 4 each; options +tile=T, +horizon=AGE, +four=P, +keep=play, +keep=stats
   bearoff-PxC  P points, at most C checkers; option +doubles=P
 
 Exit codes: 0 done; 1 failed; 2 wrong command line or input text; 130 and 143 stopped by Ctrl-C and SIGTERM.

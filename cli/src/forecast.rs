@@ -1,6 +1,6 @@
 //! What a table will need, from its plan alone, and from what is known about whole games of 2048.
 
-use strata_games::StateSpace;
+use strata_games::{Keep, StateSpace};
 use strata_worker::estimate::{Estimate, Known, LayerCounts, whole_game};
 
 /// What a build will need.
@@ -23,8 +23,10 @@ pub fn forecast(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Foreca
     // The sum is published, though its parts are guesses.
     if let (Some((states, keys)), Known::About(_)) = (whole_game(space.name()), estimate.keys) {
         (estimate.states, estimate.keys) = (Known::Exact(states), Known::Exact(keys));
-        if space.name().has_positions() {
-            estimate.stored = Known::Exact(keys);
+        match space.name().keep() {
+            Keep::Values => estimate.stored = Known::Exact(keys),
+            Keep::Play => estimate.stored = Known::Exact(states),
+            Keep::Stats => {}
         }
     }
     let certain_bytes = match (estimate.stored, space.dist_columns().len() as u64) {

@@ -7,6 +7,7 @@ use crate::units;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
+use strata_games::Keep;
 use strata_storage::{Manifest, ManifestLayer};
 
 /// Which table, and in which form.
@@ -18,7 +19,7 @@ Examples:
   strata info tables/2048-3x3 --layers --csv > layers.csv
   strata info tables/2048-3x3 --json | jq -r .root
 
-Of a table that keeps statistics alone (+keep=stats) the keys are the sampled positions.
+The keys of a table of moves (+keep=play) are its states, those of one of statistics (+keep=stats) the sampled positions.
 With --csv the columns are layer,states,afterstates,terminal,index_bytes,value_bytes.")]
 pub struct Args {
     /// The directory of a finished table
@@ -69,7 +70,7 @@ struct Info<'a> {
     #[serde(flatten)]
     summary: Summary,
     format: u32,
-    /// As in names of tables: `values`, or `stats`.
+    /// As in names of tables: `values`, `play` or `stats`.
     keep: &'static str,
     terminal: u64,
     keys: u64,
@@ -98,7 +99,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::json(&Info {
             summary: Summary::of(manifest),
             format: manifest.format,
-            keep: if table::has_positions(manifest) { "values" } else { "stats" },
+            keep: table::keep(manifest).name(),
             terminal: manifest.terminal,
             keys: manifest.keys,
             files: files(manifest),
@@ -146,10 +147,10 @@ fn facts(manifest: &Manifest) -> String {
         Some(bits) => format!("{} ({bits:.2} bits a position)", units::bytes(bytes)),
         None => units::bytes(bytes),
     };
-    let kept = if table::has_positions(manifest) {
-        ("stored", units::plural(manifest.keys, "position"))
-    } else {
-        ("kept", format!("statistics, and {}", units::plural(manifest.keys, "sampled position")))
+    let kept = match table::keep(manifest) {
+        Keep::Values => ("stored", units::plural(manifest.keys, "position")),
+        Keep::Play => ("stored", format!("{}, each with its best move", units::plural(manifest.keys, "state"))),
+        Keep::Stats => ("kept", format!("statistics, and {}", units::plural(manifest.keys, "sampled position"))),
     };
     rows.extend([
         ("terminal", units::count(manifest.terminal)),

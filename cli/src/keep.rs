@@ -1,7 +1,7 @@
 //! `--keep` and `--disk`: how much of what is computed a build publishes, and how much room it may take on the way. Both become options of
 //! the name of the build.
 //!
-//! A build that keeps statistics alone has the positions of one stretch of ages at a time on the disk, and two ages of every other
+//! A build that keeps moves or statistics has the positions of one stretch of ages at a time on the disk, and two ages of every other
 //! stretch as checkpoints (docs/GLOSSARY.md). Long stretches take room for their positions, short ones for their many checkpoints.
 //! All ages but those of the last stretch are enumerated twice, so a long one saves work: the longest is taken whose forecast fits.
 
@@ -18,7 +18,7 @@ pub struct KeepArgs {
     /// What is published [default: values, or what the name says]
     #[arg(long, value_name = "WHAT", value_enum)]
     pub keep: Option<KeepArg>,
-    /// Room on the disk that the build may take, for example 60GiB (statistics only)
+    /// Room on the disk that the build may take, for example 60GiB (not with --keep values)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub disk: Option<u64>,
 }
@@ -26,10 +26,22 @@ pub struct KeepArgs {
 /// What a build publishes.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeepArg {
-    /// Every position with its value
+    /// Every position after a move, with its value
     Values,
+    /// Every position with its best move
+    Play,
     /// The values of the starts, statistics of every layer, and sampled positions
     Stats,
+}
+
+impl KeepArg {
+    fn keep(self) -> Keep {
+        match self {
+            KeepArg::Values => Keep::Values,
+            KeepArg::Play => Keep::Play,
+            KeepArg::Stats => Keep::Stats,
+        }
+    }
 }
 
 /// The shortest stretch that is tried.
@@ -40,26 +52,22 @@ pub fn named(name: TableName, keep: Option<KeepArg>, disk: Option<u64>) -> Resul
     let name = kept(name, keep)?;
     match (name, disk) {
         (name, None) => Ok(name),
-        (TableName::Game2048(spec), Some(room)) if spec.keep == Keep::Stats => stretched(&spec, room),
+        (TableName::Game2048(spec), Some(room)) if spec.keep != Keep::Values => stretched(&spec, room),
         (name, Some(_)) => Err(Failure::usage(format!("--disk: {name} keeps all values, so what it takes cannot be chosen"))
-            .help("leave --disk out, or keep statistics alone with --keep stats")),
+            .help("leave --disk out, or keep less with --keep play or --keep stats")),
     }
 }
 
 /// The name with what is kept.
 fn kept(name: TableName, keep: Option<KeepArg>) -> Result<TableName, Failure> {
-    match (name, keep) {
-        (name, None) => Ok(name),
-        (name, Some(KeepArg::Values)) if name.has_positions() => Ok(name),
-        (name, Some(KeepArg::Values)) => {
-            Err(Failure::usage(format!("--keep values: the name {name} says that statistics are kept"))
-                .help("leave --keep out, or +keep=stats in the name"))
-        }
-        (TableName::Game2048(spec), Some(KeepArg::Stats)) => Ok(TableName::Game2048(Spec2048 { keep: Keep::Stats, ..spec })),
-        (name @ TableName::Bearoff(_), Some(KeepArg::Stats)) => {
-            Err(Failure::usage(format!("--keep stats: {name} has no statistics to keep, only values"))
-                .help("leave --keep out; tables of 2048 can keep statistics alone"))
-        }
+    let Some(keep) = keep.map(KeepArg::keep).filter(|&keep| keep != name.keep()) else { return Ok(name) };
+    let (asked, said) = (keep.name(), name.keep().name());
+    match name {
+        TableName::Game2048(spec) if spec.keep == Keep::Values => Ok(TableName::Game2048(Spec2048 { keep, ..spec })),
+        TableName::Game2048(_) => Err(Failure::usage(format!("--keep {asked}: the name {name} says +keep={said}"))
+            .help(format!("leave --keep out, or +keep={said} in the name"))),
+        TableName::Bearoff(_) => Err(Failure::usage(format!("--keep {asked}: {name} can only keep values"))
+            .help("leave --keep out; tables of 2048 can keep less")),
     }
 }
 
@@ -124,6 +132,7 @@ mod tests {
     fn what_is_kept_becomes_a_part_of_the_name() {
         assert_eq!(kept_as("2048-2x2", KeepArg::Stats).unwrap(), "2048-2x2+keep=stats");
         assert_eq!(kept_as("2048-2x2+keep=stats+stretch=8", KeepArg::Stats).unwrap(), "2048-2x2+keep=stats+stretch=8");
+        assert_eq!(kept_as("2048-2x2", KeepArg::Play).unwrap(), "2048-2x2+keep=play");
         assert_eq!(kept_as("2048-2x2", KeepArg::Values).unwrap(), "2048-2x2");
         assert_eq!(kept_as("bearoff-6x15", KeepArg::Values).unwrap(), "bearoff-6x15");
         assert_eq!(named(name("2048-2x2+keep=stats"), None, None).unwrap(), name("2048-2x2+keep=stats"));
@@ -132,8 +141,9 @@ mod tests {
     #[test]
     fn what_the_name_contradicts_is_a_usage_error() {
         for (failure, part) in [
-            (kept_as("2048-2x2+keep=stats", KeepArg::Values).unwrap_err(), "says that statistics are kept"),
-            (kept_as("bearoff-6x15", KeepArg::Stats).unwrap_err(), "no statistics"),
+            (kept_as("2048-2x2+keep=stats", KeepArg::Values).unwrap_err(), "says +keep=stats"),
+            (kept_as("2048-2x2+keep=play", KeepArg::Stats).unwrap_err(), "says +keep=play"),
+            (kept_as("bearoff-6x15", KeepArg::Stats).unwrap_err(), "can only keep values"),
             (named(name("2048-2x2"), None, Some(1 << 40)).unwrap_err(), "keeps all values"),
             (named(name("bearoff-6x15"), None, Some(1 << 40)).unwrap_err(), "keeps all values"),
             (named(name("2048-2x2+keep=stats+stretch=8"), None, Some(1 << 40)).unwrap_err(), "has 8 ages"),

@@ -9,7 +9,7 @@ use crate::table;
 use crate::units;
 use std::io::ErrorKind;
 use std::path::Path;
-use strata_games::TableName;
+use strata_games::{Keep, TableName};
 use strata_storage::{Manifest, Table, TableDir};
 
 /// What the directory holds.
@@ -115,7 +115,7 @@ pub fn needs(dir: &Path, plan: &Forecast, name: &TableName, memory: u64, crew: &
     let free = resources::free_disk(dir);
     let free_text = free.map_or_else(String::new, |f| format!("; {} are free", units::bytes(f)));
     let (layers, tasks) = (units::plural(estimate.layers, "layer"), units::plural(estimate.tasks, "task"));
-    let stored = if name.has_positions() { "stored positions" } else { "positions to go through" };
+    let stored = if name.keep() == Keep::Values { "stored positions" } else { "positions to go through" };
     output::note(&format!("{name}: {layers}, {} {stored}, {tasks}", positions(estimate.keys)));
     output::note(&format!("  disk    {}{free_text}", disk(plan)));
     let largest = units::bytes(estimate.memory_bytes);

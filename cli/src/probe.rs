@@ -1,15 +1,17 @@
 //! `strata probe`: looks a position up, and ranks what the player can do there.
 //!
 //! Nothing here knows a game but the few lines that draw a board and turn a mean into an effective pip count: a position is either
-//! a state (2048: the player moves next) or a key (bearoff: the roll comes next), and the state space says which.
+//! a state (2048: the player moves next) or a key (bearoff: the roll comes next), and the state space says which. A table of moves
+//! (`+keep=play`) answers with one.
+
+mod text;
 
 use crate::failure::{FAILED, Failure, USAGE, chain};
-use crate::output::{self, Stream, paint};
+use crate::output;
 use crate::table::{self, Opened};
-use crate::units;
 use serde::Serialize;
 use std::path::PathBuf;
-use strata_games::{Aim, Bounded, Choice, Key, Position, ReadError, Slot, Standing, StateSpace, TableName, TableReader};
+use strata_games::{Aim, Bounded, Choice, Keep, Key, Position, ReadError, Slot, Standing, StateSpace, TableName, TableReader};
 use strata_worker::GameTable;
 
 /// What to look up.
@@ -25,6 +27,7 @@ Examples:
   strata probe tables/bearoff-6x15 2,3,2,0,1,0 --roll 64
   strata probe tables/2048-3x3 '2 4 0/0 8 0/0 0 2' --json | jq .moves[0]
 
+A table of moves (+keep=play) answers with the best one: the JSON object has the members move, reward and to, and no values.
 Moves whose values differ by no more than the sum of their error bounds share a rank and are marked as a tie.
 
 The member `status` of the JSON object is
@@ -71,8 +74,12 @@ struct Answer {
     position: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<u32>,
-    value: f64,
-    error: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<f64>,
+    #[serde(flatten)]
+    played: Option<Played>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     columns: Vec<Column>,
     #[serde(flatten)]
@@ -83,6 +90,15 @@ struct Answer {
     roll: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     moves: Option<Vec<Move>>,
+}
+
+/// What a table of moves plays.
+#[derive(Serialize, Debug)]
+struct Played {
+    #[serde(rename = "move")]
+    label: String,
+    reward: f64,
+    to: String,
 }
 
 /// One stored number.
@@ -136,7 +152,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     match answer(&opened, args) {
         Ok(answer) if args.json => output::json(&answer),
-        Ok(answer) => output::result(&text(opened.space.as_ref(), &answer)),
+        Ok(answer) => output::result(&text::text(opened.space.as_ref(), &answer)),
         Err(no) => none(args, Some(&opened), no),
     }
 }
@@ -164,7 +180,7 @@ fn none(args: &Args, opened: Option<&Opened>, no: NoAnswer) -> Result<(), Failur
 
 fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
     let space = opened.space.as_ref();
-    if !space.name().has_positions() {
+    if !space.name().keep().has_positions() {
         let dir = output::shell_quote(&args.dir.to_string_lossy()).into_owned();
         return Err(NoAnswer::Usage(
             Failure::usage(format!("{} keeps statistics and no positions, so none can be looked up", space.name()))
@@ -186,7 +202,7 @@ fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
                     .help("leave --roll out: all moves are shown"),
             ));
         }
-        probe.state(position)
+        if space.name().keep() == Keep::Play { probe.played(position) } else { probe.state(position) }
     } else {
         probe.key(position, args.roll.as_deref())
     }
@@ -216,7 +232,16 @@ impl Probe<'_> {
             }
             None => Bounded { value: self.space.terminal_value(state), error: 0.0 },
         };
-        Ok(Answer { moves: Some(moves), ..self.bare(state, None, value) })
+        Ok(Answer { moves: Some(moves), ..self.bare(state, None, Some(value)) })
+    }
+
+    /// A position where a table of moves has one.
+    fn played(&self, state: Position) -> Result<Answer, NoAnswer> {
+        let chosen = self.space.chosen(state, self.reader)?;
+        let choice = chosen.map(|chosen| self.space.choices(state).swap_remove(chosen));
+        let played =
+            choice.map(|choice| Played { label: choice.label, reward: choice.reward, to: self.space.format(choice.position) });
+        Ok(Answer { played, ..self.bare(state, None, None) })
     }
 
     /// A position before the roll.
@@ -241,18 +266,19 @@ impl Probe<'_> {
         let value = columns.first().map_or(Bounded { value: 0.0, error: 0.0 }, |c| Bounded { value: c.value, error: c.error });
         let bearoff = bearoff(space.name(), key, value.value, &columns);
         let moves = roll.map(|r| self.plays(position, r)).transpose()?;
-        let bare = self.bare(position, Some(key), value);
+        let bare = self.bare(position, Some(key), Some(value));
         Ok(Answer { columns, distributions, bearoff, roll: roll.map(str::to_string), moves, ..bare })
     }
 
-    fn bare(&self, position: Position, key: Option<Key>, value: Bounded) -> Answer {
+    fn bare(&self, position: Position, key: Option<Key>, value: Option<Bounded>) -> Answer {
         Answer {
             status: "ok",
             table: self.space.name().to_string(),
             position: self.space.format(position),
             layer: key.map(|k| k.layer.0),
-            value: value.value,
-            error: value.error,
+            value: value.map(|v| v.value),
+            error: value.map(|v| v.error),
+            played: None,
             columns: Vec::new(),
             bearoff: None,
             distributions: Vec::new(),
@@ -341,93 +367,6 @@ fn bearoff(name: &TableName, key: Key, mean: f64, columns: &[Column]) -> Option<
     Some(Bearoff { pips, sd, epc, wastage: epc - f64::from(pips) })
 }
 
-/// The answer for people.
-fn text(space: &dyn StateSpace, answer: &Answer) -> String {
-    let mut text = format!("{}\n", paint(Stream::Out, "1", &answer.table));
-    if let TableName::Game2048(_) = space.name() {
-        text.push_str(&board(&answer.position));
-    } else {
-        text.push_str(&format!("{}\n", answer.position));
-    }
-    let shown = |value, error| {
-        let off = if error > 0.0 { format!("  (off by at most {})", units::bound(error)) } else { String::new() };
-        units::value(value, error) + &off
-    };
-    let mut facts = Vec::new();
-    if answer.columns.is_empty() {
-        let name = space.scalar_columns().first().copied().unwrap_or("value");
-        facts.push((name, shown(answer.value, answer.error)));
-    }
-    facts.extend(answer.columns.iter().map(|c| (c.name, shown(c.value, c.error))));
-    if let Some(b) = &answer.bearoff {
-        facts.extend(b.sd.map(|sd| ("sd", format!("{sd:.6}"))));
-        facts.push(("pips", b.pips.to_string()));
-        facts.push(("EPC", format!("{:.4}", b.epc)));
-        facts.push(("wastage", format!("{:.4}", b.wastage)));
-    }
-    text.push_str(&output::facts(&facts));
-    match &answer.moves {
-        Some(moves) if moves.is_empty() => text.push_str("\nno move is left: the game is over\n"),
-        Some(moves) => {
-            text.push('\n');
-            text.push_str(&moves_table(answer.roll.as_deref(), moves));
-        }
-        None => {}
-    }
-    // What has happened already (the first checker is off) has no distribution worth a look.
-    let open: Vec<&Distribution> = answer.distributions.iter().filter(|d| d.first + d.chances.len() > 1).collect();
-    if !open.is_empty() && answer.roll.is_none() {
-        text.push('\n');
-        text.push_str(&distribution_table(&open));
-    }
-    text
-}
-
-/// Rows of a 2048 board under each other.
-fn board(position: &str) -> String {
-    let width = position.split(['/', ' ']).map(str::len).max().unwrap_or(1);
-    position.split('/').fold(String::new(), |text, row| {
-        let cells: Vec<String> = row.split_whitespace().map(|c| format!("{:>width$}", if c == "0" { "." } else { c })).collect();
-        text + "  " + &cells.join(" ") + "\n"
-    })
-}
-
-fn moves_table(roll: Option<&str>, moves: &[Move]) -> String {
-    let first = roll.map_or_else(|| "move".to_string(), |r| format!("roll {r}"));
-    let rewards = moves.iter().any(|m| m.reward != moves[0].reward);
-    let rows = moves.iter().map(|m| {
-        let mark = match (m.tie, m.rank) {
-            (true, _) => "tie",
-            (false, 1) => "best",
-            _ => "",
-        };
-        let loss = if m.rank == 1 { String::new() } else { units::value(m.loss, m.error) };
-        let mut row = vec![m.label.clone(), mark.into(), m.rank.to_string(), units::value(m.value, m.error), loss];
-        row.extend(rewards.then(|| units::value(m.reward, 0.0)));
-        row
-    });
-    let header = [first.as_str(), "", "rank", "value", "loss", "reward"];
-    output::table(&header[..if rewards { 6 } else { 5 }], 2, rows)
-}
-
-fn distribution_table(distributions: &[&Distribution]) -> String {
-    let first = distributions.iter().map(|d| d.first).min().unwrap_or(0);
-    let end = distributions.iter().map(|d| d.first + d.chances.len()).max().unwrap_or(0);
-    let names: Vec<String> = distributions.iter().map(|d| d.name.replace('_', " ")).collect();
-    let header: Vec<&str> = std::iter::once("n").chain(names.iter().flat_map(|name| [name.as_str(), "at most"])).collect();
-    let mut sums = vec![0.0; distributions.len()];
-    let rows = (first..end).map(|n| {
-        let mut row = vec![n.to_string()];
-        for (d, sum) in distributions.iter().zip(&mut sums) {
-            let chance = n.checked_sub(d.first).and_then(|i| d.chances.get(i)).copied().unwrap_or(0.0);
-            *sum += chance;
-            row.extend([format!("{chance:.9}"), format!("{:.9}", *sum)]);
-        }
-        row
-    });
-    output::table(&header, 0, rows.collect::<Vec<_>>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -468,16 +407,5 @@ mod tests {
         assert_eq!(dice("64"), dice("46"));
         assert_eq!(dice("6-4"), dice("4 6"));
         assert_ne!(dice("66"), dice("6"));
-    }
-
-    #[test]
-    fn a_board_is_drawn_in_columns() {
-        assert_eq!(board("2 4 0/0 128 0"), "    2   4   .\n    . 128   .\n");
-    }
-
-    #[test]
-    fn distributions_add_up_line_by_line() {
-        let text = distribution_table(&[&Distribution { name: "chance", first: 1, chances: vec![0.75, 0.25] }]);
-        assert_eq!(text, "n       chance      at most\n1  0.750000000  0.750000000\n2  0.250000000  1.000000000\n");
     }
 }

@@ -19,7 +19,7 @@ const RANK: usize = 1;
 pub fn print(dir: &Path) -> Result<(), Failure> {
     let opened = table::open(dir).map_err(|e| e.into_failure(dir))?;
     let manifest = opened.table.manifest();
-    if table::has_positions(manifest) {
+    if table::keep(manifest).has_positions() {
         let shown = output::shell_quote(&dir.to_string_lossy()).into_owned();
         return Err(Failure::usage(format!("--samples: {} keeps all positions, and no samples", manifest.table))
             .help(format!("`strata probe {shown} POSITION` looks any of them up")));

@@ -6,7 +6,7 @@ use crate::output;
 use crate::units;
 use serde::Serialize;
 use std::path::Path;
-use strata_games::{StateSpace, TableName};
+use strata_games::{Keep, StateSpace, TableName};
 use strata_storage::{Manifest, Table, TableError};
 
 /// A finished table and its rules.
@@ -97,14 +97,14 @@ pub struct Summary {
     pub index_bits_per_key: Option<f64>,
 }
 
-/// Whether a table answers for positions; otherwise it has statistics and samples.
-pub fn has_positions(manifest: &Manifest) -> bool {
-    manifest.table.parse().map_or(true, |name: TableName| name.has_positions())
+/// How much of what was computed a table has.
+pub fn keep(manifest: &Manifest) -> Keep {
+    manifest.table.parse().map_or(Keep::Values, |name: TableName| name.keep())
 }
 
 /// Bits for each stored position; `None` where none are kept.
 pub fn bits_per_key(manifest: &Manifest, bytes: u64) -> Option<f64> {
-    has_positions(manifest).then(|| bytes as f64 * 8.0 / manifest.keys.max(1) as f64)
+    keep(manifest).has_positions().then(|| bytes as f64 * 8.0 / manifest.keys.max(1) as f64)
 }
 
 impl Summary {
@@ -140,7 +140,11 @@ impl Summary {
                 _ => "over the random start",
             };
             let bound = units::bound(self.error_bound);
-            rows.push(("value", format!("{value} {start}; published values are off by at most {bound}")));
+            let off = match self.table.parse().map(|name: TableName| name.keep()) {
+                Ok(Keep::Play) => String::new(),
+                _ => format!("; published values are off by at most {bound}"),
+            };
+            rows.push(("value", format!("{value} {start}{off}")));
         }
         rows.push(("size", format!("{} ({} bytes)", units::bytes(self.bytes), units::count(self.bytes))));
         rows

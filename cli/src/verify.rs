@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+use strata_games::Keep;
 use strata_storage::{FileLevel, Manifest, Problem, verify_files};
 use strata_worker::bellman::{BellmanProblem, verify_bellman};
 
@@ -26,7 +27,7 @@ Levels:
              not that what was published is right
   bellman    proves that every stored value (or a sample) follows from the values it depends on, and that counts agree
              with theory where theory knows them; not that the files are as they were published (that is hash), nor
-             that the rules are the right ones. Not for tables that keep statistics alone (+keep=stats)
+             that the rules are the right ones. Not for tables that keep less than values (+keep)
 
 Examples:
   strata verify tables/2048-3x3
@@ -76,19 +77,12 @@ impl Level {
         }
     }
 
-    fn does_not_prove(self) -> &'static str {
+    fn does_not_prove(self, keep: Keep) -> &'static str {
         match self {
             Level::Structure => "that the contents are whole (--level hash)",
-            Level::Hash => "that what was published is right (--level bellman)",
-            Level::Bellman => "that the files are as they were published (--level hash), nor that the rules are the right ones",
-        }
-    }
-
-    /// Of a table whose values cannot be recomputed from each other.
-    fn does_not_prove_of_statistics(self) -> &'static str {
-        match self {
+            Level::Hash if keep == Keep::Values => "that what was published is right (--level bellman)",
             Level::Hash => "that what was published is right (a second build must have the same root)",
-            level => level.does_not_prove(),
+            Level::Bellman => "that the files are as they were published (--level hash), nor that the rules are the right ones",
         }
     }
 }
@@ -223,15 +217,16 @@ fn check(args: &Args) -> Result<Outcome, Failure> {
         seconds: 0.0,
         interrupted: false,
         proves: args.level.proves(),
-        does_not_prove: args.level.does_not_prove(),
+        does_not_prove: args.level.does_not_prove(Keep::Values),
     };
     let mut bytes = resources::used_by(&args.dir);
     match table::open_files(&args.dir) {
         Ok(table) => {
-            if !table::has_positions(table.manifest()) {
+            let keep = table::keep(table.manifest());
+            if keep != Keep::Values {
                 refuse_bellman(args, table.manifest())?;
-                outcome.does_not_prove = args.level.does_not_prove_of_statistics();
             }
+            outcome.does_not_prove = args.level.does_not_prove(keep);
             bytes = table.manifest().bytes;
             outcome.table = Some(table.manifest().table.clone());
             outcome.root = Some(table.manifest().root.to_string());
@@ -248,13 +243,14 @@ fn check(args: &Args) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Sampled values depend on values that were not kept.
+/// Moves and sampled values depend on values that were not kept.
 fn refuse_bellman(args: &Args, manifest: &Manifest) -> Result<(), Failure> {
     if args.level != Level::Bellman {
         return Ok(());
     }
     let (structure, hash) = (Level::Structure.proves(), Level::Hash.proves());
-    let problem = format!("--level bellman: {} keeps statistics and not the values that they follow from", manifest.table);
+    let what = if table::keep(manifest) == Keep::Play { "moves" } else { "statistics" };
+    let problem = format!("--level bellman: {} keeps {what} and not the values that they follow from", manifest.table);
     Err(Failure::usage(problem).help(format!("--level structure proves that {structure}; --level hash proves that {hash}")))
 }
 

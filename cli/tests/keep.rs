@@ -1,4 +1,4 @@
-//! Tables that keep statistics alone: what is built, and what every verb says of them.
+//! Tables that keep statistics or moves: what is built, and what every verb says of them.
 
 mod common;
 
@@ -144,7 +144,7 @@ fn what_cannot_be_kept_and_room_that_says_nothing_are_usage_errors() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("table");
     let build = |words: &[&str]| run(&[&["build", "--out", text(&out)], words].concat());
-    build(&["2048-2x2+keep=stats", "--keep", "values"]).code(2).one_clear_error().says("says that statistics are kept");
+    build(&["2048-2x2+keep=stats", "--keep", "values"]).code(2).one_clear_error().says("says +keep=stats");
     build(&["bearoff-6x15", "--keep", "stats"]).code(2).one_clear_error().says("help: ");
     build(&["2048-2x2", "--keep", "all"]).code(2).says("stats");
     build(&["2048-2x2", "--disk", "1GiB"]).code(2).one_clear_error().says("--keep stats");
@@ -153,6 +153,34 @@ fn what_cannot_be_kept_and_room_that_says_nothing_are_usage_errors() {
     build(&["2048-2x2+keep=stats", "--disk", "1KiB"]).code(1).one_clear_error().says("is too little").says("give at least");
     assert!(!out.exists());
     build(&["2048-2x2+keep=stats", "--disk", "1GiB"]).code(0).says("+stretch=29: 29 layers").prints("2048-2x2+keep=stats\n");
+}
+
+#[test]
+fn a_table_of_moves_answers_with_a_move() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("table");
+    let built = run(&["build", "2048-2x2", "--keep", "play", "--disk", "1GiB", "--out", text(&out), "--json"]).code(0).json();
+    assert_eq!((built["table"].as_str(), built["states"].as_u64()), (Some("2048-2x2+keep=play"), Some(110)));
+    let info = run(&["info", text(&out), "--json"]).code(0).json();
+    assert_eq!((info["keep"].as_str(), info["keys"].as_u64()), (Some("play"), Some(110)));
+    run(&["info", text(&out)]).code(0).prints("110 states, each with its best move");
+    let probe = |position: &str| run(&["probe", text(&out), position, "--json"]);
+    let answer = probe("4 4/8 2").code(0).json();
+    assert!(["left", "right"].contains(&answer["move"].as_str().unwrap()) && answer["reward"] == 8.0, "{answer}");
+    assert!(answer.get("value").is_none() && answer.get("moves").is_none());
+    let over = probe("2 4/4 2").code(0).json();
+    assert_eq!((over["status"].as_str(), over.get("move")), (Some("ok"), None));
+    run(&["probe", text(&out), "2 4/4 2"]).code(0).prints("the game is over");
+    run(&["probe", text(&out), "4 4/8 2"]).code(0).prints("best move");
+    assert_eq!(probe("32 32/32 32").code(2).json()["status"], "impossible");
+    run(&["verify", text(&out)]).code(0).prints("a second build");
+    run(&["verify", text(&out), "--level", "bellman"]).code(2).one_clear_error().says("keeps moves");
+    run(&["stats", text(&out), "--samples"]).code(2).one_clear_error().says("strata probe");
+    // The same statistics as the table of values.
+    let values = dir.path().join("values");
+    run(&["build", "2048-2x2", "--out", text(&values)]).code(0);
+    let csv = |dir| run(&["stats", text(dir), "--csv"]).code(0).out;
+    assert_eq!(csv(&out), csv(&values));
 }
 
 #[test]

@@ -5,36 +5,49 @@
 pub struct Columns {
     /// One number a key, in the order of [`scalar_columns`](crate::StateSpace::scalar_columns).
     pub scalars: Vec<Vec<f64>>,
+    /// One choice a key: a number from 0 to 3. Scalar columns too, after the others.
+    pub choices: Vec<Vec<u8>>,
     /// One distribution a key, in the order of [`dist_columns`](crate::StateSpace::dist_columns).
     pub dists: Vec<Dists>,
 }
 
 /// Columns that somebody else has.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ColumnsView<'a> {
     /// One number a key.
     pub scalars: Vec<&'a [f64]>,
+    /// One choice a key.
+    pub choices: Vec<&'a [u8]>,
     /// One distribution a key.
     pub dists: &'a [Dists],
 }
 
 impl<'a> From<&'a Columns> for ColumnsView<'a> {
     fn from(columns: &'a Columns) -> Self {
-        Self { scalars: columns.scalars.iter().map(Vec::as_slice).collect(), dists: &columns.dists }
+        Self {
+            scalars: columns.scalars.iter().map(Vec::as_slice).collect(),
+            choices: columns.choices.iter().map(Vec::as_slice).collect(),
+            dists: &columns.dists,
+        }
     }
 }
 
 impl ColumnsView<'_> {
     /// A copy.
     pub fn to_columns(&self) -> Columns {
-        Columns { scalars: self.scalars.iter().map(|values| values.to_vec()).collect(), dists: self.dists.to_vec() }
+        Columns {
+            scalars: self.scalars.iter().map(|values| values.to_vec()).collect(),
+            choices: self.choices.iter().map(|values| values.to_vec()).collect(),
+            dists: self.dists.to_vec(),
+        }
     }
 
     /// Number of bytes in memory.
     pub fn bytes(&self) -> u64 {
         let scalars: usize = self.scalars.iter().map(|values| values.len()).sum();
+        let choices: usize = self.choices.iter().map(|values| values.len()).sum();
         let dists: usize = self.dists.iter().map(|dists| dists.values.len() * 8 + dists.ends.len() * 9).sum();
-        (scalars * 8 + dists) as u64
+        (scalars * 8 + choices + dists) as u64
     }
 }
 

@@ -228,7 +228,8 @@ fn ascending(keys: Keys<'_>, run: &Range<u64>) -> Result<Vec<u64>, TaskError> {
 }
 
 fn one_value_a_key(columns: &Columns, keys: usize, task: TaskId) -> Result<(), TaskError> {
-    let lengths = columns.scalars.iter().map(Vec::len).chain(columns.dists.iter().map(|dists| dists.len()));
+    let scalars = columns.scalars.iter().map(Vec::len).chain(columns.choices.iter().map(Vec::len));
+    let lengths = scalars.chain(columns.dists.iter().map(|dists| dists.len()));
     match lengths.into_iter().find(|&length| length != keys) {
         Some(length) => broken(format!("task {task} writes a column of {length} values for {keys} keys")),
         None => Ok(()),
@@ -309,7 +310,7 @@ impl TaskIo for MemoryIo<'_> {
         let columns = columns.to_columns();
         one_value_a_key(&columns, keys.len(), self.next)?;
         let (scalars, dists) = (self.space.scalar_columns().len(), self.space.dist_columns().len());
-        if columns.scalars.len() != scalars || columns.dists.len() != dists {
+        if columns.scalars.len() + columns.choices.len() != scalars || columns.dists.len() != dists {
             return broken(format!("layer {layer} shard {shard} must have {scalars} scalar and {dists} distribution columns"));
         }
         let artifact = Artifact::Shard(MemoryShard { run, keys, columns });
@@ -407,7 +408,7 @@ impl MemoryTable {
     /// Value of a scalar column for a key; `None` when the table does not hold it.
     pub fn value(&self, key: Key, column: usize) -> Option<f64> {
         let slot = self.slot(key)?;
-        self.columns(slot)?.scalars.get(column)?.get(usize::try_from(slot.ordinal).ok()?).copied()
+        scalar_of(self.columns(slot)?, column, slot.ordinal)
     }
 
     fn sum<'c>(&self, counts: impl Iterator<Item = &'c Counts>) -> Counts {
@@ -431,6 +432,15 @@ impl MemoryTable {
     }
 }
 
+/// The number of a key in a scalar column; choices are columns after the others.
+fn scalar_of(columns: &Columns, column: usize, ordinal: u64) -> Option<f64> {
+    let ordinal = usize::try_from(ordinal).ok()?;
+    match column.checked_sub(columns.scalars.len()) {
+        None => columns.scalars[column].get(ordinal).copied(),
+        Some(choice) => columns.choices.get(choice)?.get(ordinal).copied().map(f64::from),
+    }
+}
+
 fn absent(slot: Slot) -> ReadError {
     Box::new(PlanError(format!("the table has no {slot:?}")))
 }
@@ -441,9 +451,8 @@ impl TableReader for MemoryTable {
     }
 
     fn scalar(&self, slot: Slot, column: usize) -> Result<Bounded, ReadError> {
-        let values = self.columns(slot).and_then(|columns| columns.scalars.get(column));
-        let value = values.and_then(|values| values.get(usize::try_from(slot.ordinal).ok()?));
-        value.map(|&value| Bounded { value, error: 0.0 }).ok_or_else(|| absent(slot))
+        let value = self.columns(slot).and_then(|columns| scalar_of(columns, column, slot.ordinal));
+        value.map(|value| Bounded { value, error: 0.0 }).ok_or_else(|| absent(slot))
     }
 
     fn dist(&self, slot: Slot, column: usize) -> Result<(usize, Vec<f64>), ReadError> {

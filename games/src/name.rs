@@ -1,7 +1,7 @@
 //! Names of tables: everything that decides a table's bytes, and nothing else.
 //!
 //! ```text
-//! 2048-RxC[+tile=T][+horizon=AGE][+four=P][+meaningless][+keep=stats][+stretch=N]     R, C in 2..=4
+//! 2048-RxC[+tile=T][+horizon=AGE][+four=P][+meaningless][+keep=play|stats][+stretch=N]     R, C in 2..=4
 //! bearoff-PxC[+doubles=P][+meaningless]                      P points 1..=18 (6 here), C checkers 1..=15
 //! ```
 //!
@@ -37,9 +37,9 @@ pub struct Spec2048 {
     pub four: f64,
     /// `+meaningless`: values beyond the horizon are hashes of the position. For tests of the pipeline.
     pub meaningless: bool,
-    /// `+keep=stats`: what is published.
+    /// `+keep=play`, `+keep=stats`: what is published.
     pub keep: Keep,
-    /// `+stretch=N`: with `+keep=stats`, how many ages the backward pass has the positions of at a time, at least.
+    /// `+stretch=N`: with `+keep`, how many ages the backward pass has the positions of at a time, at least.
     pub stretch: Option<u32>,
 }
 
@@ -49,6 +49,8 @@ pub enum Keep {
     /// Every afterstate with its value.
     #[default]
     Values,
+    /// Every state with its best move, the values of the starts, and the statistics of every layer.
+    Play,
     /// The values of the starts, the statistics of every layer, and some sampled positions of each with their values.
     Stats,
 }
@@ -147,19 +149,20 @@ fn parse_2048(size: &str, options: &[&str]) -> Result<Spec2048, String> {
             }
             ("four", Some(value)) => spec.four = probability("four", value)?,
             ("meaningless", None) => spec.meaningless = true,
-            ("keep", Some("values")) => spec.keep = Keep::Values,
-            ("keep", Some("stats")) => spec.keep = Keep::Stats,
-            ("keep", _) => return Err(format!("+{option}: what is kept must be values or stats")),
+            ("keep", value) => {
+                let kept = [Keep::Values, Keep::Play, Keep::Stats].into_iter().find(|keep| Some(keep.name()) == value);
+                spec.keep = kept.ok_or_else(|| format!("+{option}: what is kept must be values, play or stats"))?;
+            }
             ("stretch", Some(value)) => {
                 let ages = value.parse().ok().filter(|ages| (1..=MOST_STRETCH).contains(ages));
                 spec.stretch =
                     Some(ages.ok_or_else(|| format!("+stretch={value}: it must be a number of ages from 1 to {MOST_STRETCH}"))?);
             }
-            _ => return Err(unknown(option, "+tile=T, +horizon=AGE, +four=P (a chance), +keep=stats")),
+            _ => return Err(unknown(option, "+tile=T, +horizon=AGE, +four=P (a chance), +keep=play, +keep=stats")),
         }
     }
     if spec.stretch.is_some() && spec.keep == Keep::Values {
-        return Err("+stretch: with all values kept there are no stretches; it needs +keep=stats".into());
+        return Err("+stretch: with all values kept there are no stretches; it needs +keep=play or +keep=stats".into());
     }
     if spec.meaningless && spec.horizon.is_none() {
         return Err("+meaningless: values beyond a horizon are replaced, so it needs +horizon=AGE".into());
@@ -233,9 +236,28 @@ impl TableName {
         }
     }
 
-    /// Whether the table answers for positions; otherwise it has statistics alone.
-    pub fn has_positions(&self) -> bool {
-        !matches!(self, TableName::Game2048(spec) if spec.keep == Keep::Stats)
+    /// How much of what is computed the table publishes.
+    pub fn keep(&self) -> Keep {
+        match self {
+            TableName::Game2048(spec) => spec.keep,
+            TableName::Bearoff(_) => Keep::Values,
+        }
+    }
+}
+
+impl Keep {
+    /// As `+keep` and `--keep` have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Keep::Values => "values",
+            Keep::Play => "play",
+            Keep::Stats => "stats",
+        }
+    }
+
+    /// Whether the table answers for positions; otherwise it has statistics and samples.
+    pub fn has_positions(self) -> bool {
+        self != Keep::Stats
     }
 }
 
@@ -273,8 +295,8 @@ impl fmt::Display for TableName {
                 if spec.meaningless {
                     f.write_str("+meaningless")?;
                 }
-                if spec.keep == Keep::Stats {
-                    f.write_str("+keep=stats")?;
+                if spec.keep != Keep::Values {
+                    write!(f, "+keep={}", spec.keep.name())?;
                 }
                 if let Some(ages) = spec.stretch {
                     write!(f, "+stretch={ages}")?;
@@ -308,6 +330,7 @@ mod tests {
             "2048-2x2+tile=8+horizon=20+four=0.25",
             "2048-3x3+horizon=100+meaningless",
             "2048-4x3+keep=stats",
+            "2048-4x3+tile=64+keep=play",
             "2048-4x3+four=0.25+keep=stats+stretch=64",
             "bearoff-6x15",
             "bearoff-18x15+doubles=0.1683",
@@ -342,8 +365,8 @@ mod tests {
             ("2048-3x3+dice=2", "+dice=2", "+tile=T"),
             ("2048-3x3+tile=64+tile=64", "+tile", "twice"),
             ("2048-3x3+meaningless", "+meaningless", "+horizon"),
-            ("2048-3x3+keep=all", "+keep=all", "values or stats"),
-            ("2048-3x3+stretch=5", "+stretch", "+keep=stats"),
+            ("2048-3x3+keep=all", "+keep=all", "values, play or stats"),
+            ("2048-3x3+stretch=5", "+stretch", "+keep=play or +keep=stats"),
             ("2048-3x3+keep=stats+stretch=0", "+stretch=0", "from 1 to"),
             ("2048-33", "\"33\"", "2048-RxC"),
             ("2048", "\"\"", "2048-RxC"),
@@ -368,7 +391,7 @@ mod tests {
         }
 
         #[test]
-        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(\\+(tile|four|horizon|doubles|meaningless|keep|stretch)(=[0-9.]{0,4}|=stats)?){0,3}") {
+        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(\\+(tile|four|horizon|doubles|meaningless|keep|stretch)(=[0-9.]{0,4}|=play|=stats)?){0,3}") {
             if let Ok(name) = text.parse::<TableName>() {
                 prop_assert_eq!(name.to_string().parse::<TableName>().unwrap(), name);
             }

@@ -421,6 +421,11 @@ pub trait StateSpace: Send + Sync {
     fn outcomes(&self, key: Position) -> Vec<Outcome>;
     /// What the player can do in a state. Empty when the state is terminal; its value is then [`terminal_value`](Self::terminal_value).
     fn choices(&self, state: Position) -> Vec<Choice>;
+    /// In a table of moves (`+keep=play`): the number of the one of [`choices`](Self::choices) that it plays in a state. `None` where there
+    /// is nothing to choose, where the table does not hold the state, and in every other table.
+    fn chosen(&self, _state: Position, _table: &dyn TableReader) -> Result<Option<usize>, ReadError> {
+        Ok(None)
+    }
     /// The value of a state without choices.
     fn terminal_value(&self, state: Position) -> f64;
     /// Appends all that can follow from a key. Says the same as [`outcomes`](Self::outcomes) and [`choices`](Self::choices), from

@@ -24,6 +24,8 @@ const TRAILER_BYTES: usize = 32;
 pub(crate) const GROUP_BYTES: usize = 48;
 /// Keys in a group of a scalar column: 16 KiB of values, four pages to read and 1 µs to check, and 0.3 % for the table of groups.
 pub(crate) const SCALAR_GROUP: u64 = 4096;
+/// Keys in a group of choices: 4 KiB, and 1.2 % for the table of groups.
+pub(crate) const CHOICE_GROUP: u64 = 1 << 14;
 /// Keys in a group of a distribution column.
 pub(crate) const DIST_GROUP: u64 = 256;
 /// Largest groups that a reader has to take, so that what it allocates is bounded.

@@ -12,6 +12,8 @@
 //! smallest value of a group is read back exactly, so that a probability of 0 stays 0. Where all values are equal nothing is stored but
 //! `base`. Where the span is too wide or too narrow for steps in f64, the values are stored exactly.
 //!
+//! A choice, a number from 0 to 3, takes 2 bits, the first of a byte in the lowest; choices are exact.
+//!
 //! A distribution is stored as the span from its first to its last entry that is not 0, each entry as a multiple of 1 / (2^32 - 1).
 
 use crate::layout::{get_f64, get_u32};
@@ -23,6 +25,11 @@ pub(crate) const MAX_SPAN: u64 = 4096;
 /// How far a probability may be above 1, from rounding, before it is refused.
 const PROBABILITY_SLACK: f64 = 1e-9;
 
+/// Bits of a choice.
+const CHOICE_BITS: usize = 2;
+/// Choices in a byte.
+const CHOICES_A_BYTE: usize = 8 / CHOICE_BITS;
+
 /// How the numbers of a group are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
@@ -32,6 +39,8 @@ pub(crate) enum Form {
     Exact,
     /// u32: scalars in steps from `base`, entries of distributions in 1 / (2^32 - 1).
     Fixed,
+    /// 2 bits: whole numbers from 0 to 3.
+    Choices,
 }
 
 impl Form {
@@ -40,11 +49,12 @@ impl Form {
             Form::Constant => 0,
             Form::Exact => 1,
             Form::Fixed => 2,
+            Form::Choices => 3,
         }
     }
 
     pub(crate) fn from_code(code: u8) -> Option<Self> {
-        [Form::Constant, Form::Exact, Form::Fixed].into_iter().find(|form| form.code() == code)
+        [Form::Constant, Form::Exact, Form::Fixed, Form::Choices].into_iter().find(|form| form.code() == code)
     }
 }
 
@@ -125,12 +135,33 @@ fn pack_exactly(values: &[f64]) -> Packed {
     Packed { form: Form::Exact, base: 0.0, step: 0.0, error: 0.0, bytes }
 }
 
+/// Whole numbers from 0 to 3.
+pub(crate) fn pack_choices(values: &[u8]) -> Result<Packed, Unfit> {
+    if let Some((key, v)) = values.iter().enumerate().find(|&(_, &v)| v >= 1 << CHOICE_BITS) {
+        return Err(Unfit { key: key as u64, what: format!("the choice is {v}, not a number from 0 to 3") });
+    }
+    let packed = |form, base, bytes| Packed { form, base, step: 0.0, error: 0.0, bytes };
+    let first = values.first().copied().unwrap_or(0);
+    if values.iter().all(|&v| v == first) {
+        return Ok(packed(Form::Constant, f64::from(first), Vec::new()));
+    }
+    let byte = |four: &[u8]| four.iter().rev().fold(0, |byte, v| byte << CHOICE_BITS | v);
+    Ok(packed(Form::Choices, 0.0, values.chunks(CHOICES_A_BYTE).map(byte).collect()))
+}
+
+/// Choice `i` of a group of them, `None` past its end.
+#[inline]
+fn unpack_choice(bytes: &[u8], i: usize) -> Option<f64> {
+    bytes.get(i / CHOICES_A_BYTE).map(|byte| f64::from(byte >> (i % CHOICES_A_BYTE * CHOICE_BITS) & 3))
+}
+
 /// Number of bytes that `count` scalars take in a form.
 pub(crate) fn scalar_bytes(form: Form, count: u64) -> u64 {
     match form {
         Form::Constant => 0,
         Form::Exact => count * 8,
         Form::Fixed => count * 4,
+        Form::Choices => count.div_ceil(CHOICES_A_BYTE as u64),
     }
 }
 
@@ -141,6 +172,7 @@ pub(crate) fn unpack_scalar(form: Form, base: f64, step: f64, bytes: &[u8], i: u
         Form::Constant => Some(base),
         Form::Exact => get_f64(bytes, i * 8),
         Form::Fixed => get_u32(bytes, i * 4).map(|q| fixed_value(base, step, q)),
+        Form::Choices => unpack_choice(bytes, i),
     }
 }
 
@@ -150,6 +182,7 @@ pub(crate) fn unpack_scalars(form: Form, base: f64, step: f64, bytes: &[u8], cou
         Form::Constant => out.extend(std::iter::repeat_n(base, count)),
         Form::Exact => out.extend(bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b))),
         Form::Fixed => out.extend(bytes.as_chunks().0.iter().map(|&b| fixed_value(base, step, u32::from_le_bytes(b)))),
+        Form::Choices => out.extend((0..count).filter_map(|i| unpack_choice(bytes, i))),
     }
 }
 
@@ -228,7 +261,7 @@ impl<'a> DistGroup<'a> {
         let width = match form {
             Form::Exact => 8,
             Form::Fixed => 4,
-            Form::Constant => return None,
+            Form::Constant | Form::Choices => return None,
         };
         let group = Self { form, ends, firsts, entries };
         let mut before = 0;
@@ -325,6 +358,15 @@ mod tests {
     }
 
     #[test]
+    fn choices_take_two_bits_each_from_the_low_end() {
+        let packed = pack_choices(&[3, 0, 1, 2, 2]).unwrap();
+        assert_eq!((packed.form, &packed.bytes[..]), (Form::Choices, &[0b10_01_00_11, 0b10][..]));
+        assert_eq!(pack_choices(&[2; 9]).unwrap().form, Form::Constant);
+        let unfit = pack_choices(&[0, 1, 4]).unwrap_err();
+        assert!(unfit.key == 2 && unfit.what.contains("0 to 3"), "{unfit:?}");
+    }
+
+    #[test]
     fn entries_that_round_to_zero_are_left_off_at_the_ends() {
         let dists: [(u8, &[f64]); 3] = [(2, &[1e-12, 0.25, 1e-12, 0.75, 1e-12]), (9, &[1e-12]), (255, &[1e-12, 1.0])];
         let packed = pack_dists(dists.into_iter(), false).unwrap();
@@ -370,6 +412,13 @@ mod tests {
             // And the bound is worth having: half a step, and what f64 rounds at the largest of the values.
             let largest = values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
             prop_assert!(packed.error <= packed.step * 0.5001 + largest * 4.0 * f64::EPSILON);
+        }
+
+        #[test]
+        fn choices_are_exact(values in prop::collection::vec(0..4u8, 0..50)) {
+            let packed = pack_choices(&values).unwrap();
+            prop_assert_eq!(packed.error, 0.0);
+            prop_assert_eq!(read(&packed, values.len()), values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
         }
 
         #[test]

@@ -12,8 +12,8 @@ use crate::digest::Digest;
 use crate::dir::{TableDir, TmpFile};
 use crate::error::StoreError;
 use crate::index::IndexSet;
-use crate::layout::{self, ColumnInfo, Crc, DIST_GROUP, MAX_NAME, SCALAR_GROUP, SectionKind, Written};
-use crate::pack::{Packed, Unfit, pack_dists, pack_scalars};
+use crate::layout::{self, CHOICE_GROUP, ColumnInfo, Crc, DIST_GROUP, MAX_NAME, SCALAR_GROUP, SectionKind, Written};
+use crate::pack::{Packed, Unfit, pack_choices, pack_dists, pack_scalars};
 use crate::record::{FileKind, FileRecord, artifact_path};
 use rayon::prelude::*;
 use sha2::Digest as _;
@@ -27,6 +27,13 @@ pub enum ColumnRef<'a> {
         name: &'a str,
         /// One value a key.
         values: &'a [f64],
+    },
+    /// One whole number from 0 to 3 a key, read as a scalar.
+    Choice {
+        /// Its name.
+        name: &'a str,
+        /// One value a key.
+        values: &'a [u8],
     },
     /// One distribution a key: the span from its first to its last entry that is not 0.
     Dist {
@@ -120,6 +127,7 @@ impl ColumnRef<'_> {
     fn info(&self) -> ColumnInfo {
         match *self {
             ColumnRef::Scalar { name, .. } => ColumnInfo { name: name.to_owned(), dist: false, group: SCALAR_GROUP },
+            ColumnRef::Choice { name, .. } => ColumnInfo { name: name.to_owned(), dist: false, group: CHOICE_GROUP },
             ColumnRef::Dist { name, .. } => ColumnInfo { name: name.to_owned(), dist: true, group: DIST_GROUP },
         }
     }
@@ -127,6 +135,7 @@ impl ColumnRef<'_> {
     fn keys(&self) -> u64 {
         match *self {
             ColumnRef::Scalar { values, .. } => values.len() as u64,
+            ColumnRef::Choice { values, .. } => values.len() as u64,
             ColumnRef::Dist { ends, .. } => ends.len() as u64,
         }
     }
@@ -154,6 +163,7 @@ impl ColumnRef<'_> {
         let at = |i: u64| usize::try_from(i).unwrap_or(usize::MAX);
         match *self {
             ColumnRef::Scalar { values, .. } => pack_scalars(&values[at(from)..at(to)], exact),
+            ColumnRef::Choice { values, .. } => pack_choices(&values[at(from)..at(to)]),
             ColumnRef::Dist { ends, firsts, values, .. } => {
                 let start = |key: usize| if key == 0 { 0 } else { at(ends[key - 1]) };
                 pack_dists((at(from)..at(to)).map(|key| (firsts[key], &values[start(key)..at(ends[key])])), exact)
@@ -166,7 +176,7 @@ impl ColumnRef<'_> {
 /// Checks that the parts of a shard fit together, and counts its keys.
 fn check(spec: &ShardSpec<'_>, index: Option<&[u8]>, columns: &[ColumnRef<'_>]) -> Result<u64, String> {
     let names = columns.iter().map(|column| match *column {
-        ColumnRef::Scalar { name, .. } | ColumnRef::Dist { name, .. } => name,
+        ColumnRef::Scalar { name, .. } | ColumnRef::Choice { name, .. } | ColumnRef::Dist { name, .. } => name,
     });
     if let Some(name) = names.chain([spec.table]).find(|name| !(1..=MAX_NAME).contains(&name.len())) {
         return Err(format!("the name {name:?} is empty or too long"));

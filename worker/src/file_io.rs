@@ -118,16 +118,19 @@ impl Target<'_> {
         let (scalars, dists) = (self.space.scalar_columns(), self.space.dist_columns());
         // Working values may be fewer columns than a shard has: the first.
         let is_work = self.artifact.kind == ArtifactKind::Work;
-        let few = is_work && (1..=scalars.len()).contains(&columns.scalars.len());
-        if columns.scalars.len() != scalars.len() && !few || columns.dists.len() != dists.len() {
+        let numbers = columns.scalars.len() + columns.choices.len();
+        let few = is_work && (1..=scalars.len()).contains(&numbers);
+        if numbers != scalars.len() && !few || columns.dists.len() != dists.len() {
             let ArtifactId { layer, shard, .. } = self.artifact;
-            let (a, b) = (columns.scalars.len(), columns.dists.len());
+            let (a, b) = (numbers, columns.dists.len());
             return Err(IoFault::Plan(format!(
                 "{a} scalar and {b} distribution columns for layer {layer} shard {shard}, instead of {} and {}",
                 scalars.len(),
                 dists.len()
             )));
         }
+        let choices = scalars.iter().skip(columns.scalars.len()).zip(&columns.choices);
+        let choices = choices.map(|(&name, values)| ColumnRef::Choice { name, values });
         let scalars = scalars.iter().zip(&columns.scalars).map(|(&name, values)| ColumnRef::Scalar { name, values });
         let dists = dists.iter().zip(columns.dists).map(|(&name, dists)| ColumnRef::Dist {
             name,
@@ -135,7 +138,7 @@ impl Target<'_> {
             firsts: &dists.firsts,
             values: &dists.values,
         });
-        Ok(scalars.chain(dists).collect())
+        Ok(scalars.chain(choices).chain(dists).collect())
     }
 }
 
@@ -335,7 +338,7 @@ impl TaskIo for FileIo<'_> {
             let (ends, firsts, values) = self.read(file.dists(column))?;
             Ok(Dists { ends, firsts, values })
         });
-        Ok(Columns { scalars, dists: dists.collect::<Result<Vec<_>, TaskError>>()? })
+        Ok(Columns { scalars, choices: Vec::new(), dists: dists.collect::<Result<Vec<_>, TaskError>>()? })
     }
 
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {

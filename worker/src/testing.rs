@@ -120,6 +120,7 @@ pub(crate) fn rewrite(
     let mut columns = Columns {
         scalars: (0..space.scalar_columns().len()).map(|column| file.scalars(column).unwrap()).collect(),
         dists: (0..space.dist_columns().len()).map(dists).collect(),
+        ..Columns::default()
     };
     change(&mut keys, &mut columns);
     let index = strata_storage::encode_sorted(&keys, file.header().universe).unwrap();

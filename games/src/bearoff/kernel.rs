@@ -271,7 +271,7 @@ fn moments((first, entries): (usize, &[f64])) -> (f64, f64) {
 }
 
 fn empty() -> Columns {
-    Columns { scalars: vec![Vec::new(); 2], dists: vec![Dists::new(); 2] }
+    Columns { scalars: vec![Vec::new(); 2], dists: vec![Dists::new(); 2], ..Columns::default() }
 }
 
 fn append<T>(all: &mut Vec<T>, mut more: Vec<T>) {

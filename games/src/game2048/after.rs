@@ -61,6 +61,16 @@ impl<const R: usize, const C: usize> Values<'_, R, C> {
 /// The values of the states that new tiles make: of a 2, of a 4. `None` for an age that the table does not have.
 pub(super) type Children<'a, const R: usize, const C: usize> = [Option<Values<'a, R, C>>; 2];
 
+/// The numbers of the set's members in some blocks.
+pub(super) fn numbers_of_blocks<const R: usize, const C: usize>(
+    ranks: &LayerRanks<R, C>,
+    set: Ranked<'_>,
+    blocks: &Range<usize>,
+) -> Range<usize> {
+    let start = |block: usize| ranks.blocks.get(block).map_or(ranks.universe(), |block| block.base.into());
+    set.numbers(&(start(blocks.start)..start(blocks.end)))
+}
+
 /// Splits values into the parts of pieces of blocks.
 pub(super) fn split_values<'v, T, const R: usize, const C: usize>(
     ranks: &LayerRanks<R, C>,
@@ -68,9 +78,8 @@ pub(super) fn split_values<'v, T, const R: usize, const C: usize>(
     pieces: Vec<Range<usize>>,
     mut values: &'v mut [T],
 ) -> Vec<(Range<usize>, &'v mut [T])> {
-    let before = |block: usize| set.before(ranks.blocks.get(block).map_or(ranks.universe(), |block| block.base.into()));
     let split = |piece: Range<usize>| {
-        let (part, rest) = std::mem::take(&mut values).split_at_mut((before(piece.end) - before(piece.start)) as usize);
+        let (part, rest) = std::mem::take(&mut values).split_at_mut(numbers_of_blocks(ranks, set, &piece).len());
         values = rest;
         (piece, part)
     };

@@ -6,12 +6,14 @@
 
 use super::Game2048;
 use super::after::Valued;
-use super::bits::{RankedBits, places};
+use super::bits::{Ranked, RankedBits, places};
 use super::forward::for_parts;
 use super::lines::Lines;
 use super::plan::{FIRST_AGE, LAST_START, SAMPLES};
 use super::room::Room;
 use super::spawn::Afterstates;
+use super::states::Solved;
+use crate::array::Array;
 use crate::columns::ColumnsView;
 use crate::keys::{Bitmap, Keys};
 use crate::name::Keep;
@@ -53,11 +55,25 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             set.tell(0, words);
             let values = self.value_afterstates(&room, &now.ranks, &set, children)?;
             let after = Valued { ranks: Arc::clone(&now.ranks), set, values };
-            self.put_values(&room, info, &now, &after, io)?;
+            match self.spec.keep {
+                Keep::Values => self.put_shards(&room, info, &now, after.set.view(), &after.values, io)?,
+                Keep::Stats => put_samples(info, self.stored(&room, &now)?.as_ref().unwrap_or(&now.places), &after, io)?,
+                Keep::Play => {}
+            }
+            after.release();
             drop(now);
             above.retain(|states| states.ranks.age() < age + 4);
             let states = self.states_of(&room, &after.ranks, &known)?;
-            let (states, stats) = self.value_states(&room, &after.ranks, states, &after)?;
+            let Solved { states, chosen, stats } = self.value_states(&room, &after.ranks, states, &after)?;
+            if self.spec.keep == Keep::Play {
+                let set = states.set.view();
+                let mut words = room.array::<u64>(set.words())?;
+                set.copy_words(&mut words);
+                let places = Bitmap::from_words(words, info.ranks());
+                let now = Afterstates { ranks: Arc::clone(&states.ranks), places };
+                self.put_shards(&room, info, &now, set, &chosen, io)?;
+            }
+            drop(chosen);
             for (shard, _) in (0..).zip(&info.shards) {
                 // States do not lie in shards: the first has them all.
                 io.put_stats(info.layer, shard, if shard == 0 { stats } else { LayerStats::default() })?;
@@ -112,45 +128,29 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         Ok(Valued { ranks, set, values })
     }
 
-    /// Writes the values of a layer: of the stored place of each afterstate.
-    fn put_values(
+    /// Writes what is published of the boards of a layer, given in the order of their places: of the stored place of each.
+    fn put_shards<T: Published>(
         &self,
         room: &Room<'_>,
         info: &LayerInfo,
-        now: &Afterstates<R, C>,
-        after: &Valued<R, C>,
+        boards: &Afterstates<R, C>,
+        set: Ranked<'_>,
+        column: &Array<T>,
         io: &dyn TaskIo,
     ) -> Result<(), TaskError> {
-        let stored = self.stored(room, now)?;
-        if self.spec.keep == Keep::Stats {
-            return put_samples(info, stored.as_ref().unwrap_or(&now.places), after, io);
-        }
-        for_parts(info, stored.as_ref().unwrap_or(&now.places), |shard, run, keys| {
-            let reduced: Vec<f64>;
-            let values = if R == C {
-                reduced = self.values_of(keys, run.start, after);
+        let stored = self.stored(room, boards)?;
+        for_parts(info, stored.as_ref().unwrap_or(&boards.places), |shard, run, keys| {
+            let reduced: Vec<T>;
+            let of_keys = if R == C {
+                reduced = stored_only(keys, run.start, set, column);
                 &reduced[..]
             } else {
-                &after.values[after.set.view().numbers(run)]
+                &column[set.numbers(run)]
             };
-            let columns = ColumnsView { scalars: vec![values], dists: &[] };
-            io.put_shard(info.layer, shard, Keys::Bits(keys), columns)?;
-            after.release();
+            io.put_shard(info.layer, shard, Keys::Bits(keys), T::columns(of_keys))?;
+            column.releaser().release();
             Ok(())
         })
-    }
-
-    /// The values of the places that are stored, of a square board.
-    fn values_of(&self, keys: &Bitmap, first: u64, after: &Valued<R, C>) -> Vec<f64> {
-        const WORDS: usize = 1 << 10;
-        let of_words = |(piece, words): (usize, &[u64])| {
-            let view = after.view();
-            let start = first + ((piece * WORDS) as u64) * 64;
-            places(|at| words[at], 0..words.len() as u64 * 64)
-                .map(|place| view.values[view.set.find(start + place)])
-                .collect::<Vec<_>>()
-        };
-        keys.words().par_chunks(WORDS).enumerate().map(of_words).collect::<Vec<_>>().concat()
     }
 
     /// The value over the random start, and the mean over the starts of each age.
@@ -168,6 +168,36 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             (value + p * self.state_value(board, age, Some(after.view())), chance + p)
         })
     }
+}
+
+/// A number that is published for each position.
+trait Published: bytemuck::Pod + Send + Sync {
+    /// A column of them.
+    fn columns(numbers: &[Self]) -> ColumnsView<'_>;
+}
+
+/// A value.
+impl Published for f64 {
+    fn columns(numbers: &[f64]) -> ColumnsView<'_> {
+        ColumnsView { scalars: vec![numbers], ..ColumnsView::default() }
+    }
+}
+
+/// A move.
+impl Published for u8 {
+    fn columns(numbers: &[u8]) -> ColumnsView<'_> {
+        ColumnsView { choices: vec![numbers], ..ColumnsView::default() }
+    }
+}
+
+/// The numbers of the places that are stored, of a square board.
+fn stored_only<T: Published>(keys: &Bitmap, first: u64, set: Ranked<'_>, numbers: &[T]) -> Vec<T> {
+    const WORDS: usize = 1 << 10;
+    let of_words = |(piece, words): (usize, &[u64])| {
+        let start = first + ((piece * WORDS) as u64) * 64;
+        places(|at| words[at], 0..words.len() as u64 * 64).map(|place| numbers[set.find(start + place)]).collect::<Vec<_>>()
+    };
+    keys.words().par_chunks(WORDS).enumerate().map(of_words).collect::<Vec<_>>().concat()
 }
 
 /// Writes the ranks and values of some afterstates of a layer: of one in each of [`SAMPLES`] equal runs of its ordinals, chosen by a hash of
@@ -205,14 +235,14 @@ fn put_samples<const R: usize, const C: usize>(
     after.release();
     let mut keys = Bitmap::new(SAMPLES);
     (0..ranks.len() as u64).for_each(|key| keys.insert(key));
-    io.put_shard(info.layer, 0, Keys::Bits(&keys), ColumnsView { scalars: vec![&values, &ranks], dists: &[] })
+    io.put_shard(info.layer, 0, Keys::Bits(&keys), ColumnsView { scalars: vec![&values, &ranks], ..ColumnsView::default() })
 }
 
 /// Writes the values of the states of a layer for the next stage, in the parts of their places.
 fn hand_over<const R: usize, const C: usize>(info: &LayerInfo, states: &Valued<R, C>, io: &dyn TaskIo) -> Result<(), TaskError> {
     for (shard, run) in (0..).zip(&info.parts) {
         let values = &states.values[states.set.view().numbers(run)];
-        io.put_work(info.layer, shard, ColumnsView { scalars: vec![values], dists: &[] })?;
+        io.put_work(info.layer, shard, ColumnsView { scalars: vec![values], ..ColumnsView::default() })?;
         states.release();
     }
     Ok(())

@@ -34,16 +34,20 @@ const TERMINAL: f64 = 0.0;
 pub(super) struct Best {
     pub(super) best: f64,
     pub(super) second: f64,
-    pub(super) moves: u64,
+    /// How many moves are known.
+    pub(super) moves: u32,
+    /// The best of them; of equally good ones the first.
+    pub(super) chosen: u32,
 }
 
 impl Best {
     /// No move is known.
-    pub(super) const NONE: Self = Self { best: NONE, second: NONE, moves: 0 };
+    pub(super) const NONE: Self = Self { best: NONE, second: NONE, moves: 0, chosen: 0 };
 
-    /// One more move.
+    /// One more move, after those known.
     #[inline(always)]
-    pub(super) fn add(&mut self, value: f64) {
+    pub(super) fn add(&mut self, number: u32, value: f64) {
+        self.chosen = if value > self.best { number } else { self.chosen };
         self.second = greater(self.second, smaller(self.best, value));
         self.best = greater(self.best, value);
         self.moves += 1;
@@ -59,8 +63,44 @@ impl Best {
     #[inline(always)]
     pub(super) fn join(self, other: Self) -> Self {
         let second = greater(greater(self.second, other.second), smaller(self.best, other.best));
-        Self { best: greater(self.best, other.best), second, moves: self.moves + other.moves }
+        let chosen = match () {
+            () if self.best > other.best => self.chosen,
+            () if self.best < other.best => other.chosen,
+            () => self.chosen.min(other.chosen),
+        };
+        Self { best: greater(self.best, other.best), second, moves: self.moves + other.moves, chosen }
     }
+
+    /// The same moves of the transposed board, as moves of this one.
+    #[inline(always)]
+    pub(super) fn of_transposed(self) -> Self {
+        Self { chosen: self.chosen + 2, ..self }
+    }
+}
+
+/// Where what is found of states is written: of each its value, and where that is wanted what is known of its moves between passes, and its
+/// best move.
+#[derive(Default)]
+pub(super) struct Finds<'a> {
+    pub(super) values: &'a mut [f64],
+    pub(super) bests: &'a mut [Best],
+    pub(super) chosen: &'a mut [u8],
+}
+
+impl<'a> Finds<'a> {
+    /// Takes out the places of the first states.
+    #[inline(always)]
+    pub(super) fn take(&mut self, n: usize) -> Finds<'a> {
+        Finds { values: take(&mut self.values, n), bests: take(&mut self.bests, n), chosen: take(&mut self.chosen, n) }
+    }
+}
+
+/// Takes the first out of what is wanted; nothing out of what is not.
+#[inline(always)]
+fn take<'a, T>(all: &mut &'a mut [T], n: usize) -> &'a mut [T] {
+    let (first, rest) = std::mem::take(all).split_at_mut_checked(n).unwrap_or_default();
+    *all = rest;
+    first
 }
 
 /// The greater of two numbers, neither a NaN: one instruction, where `f64::max` is several.
@@ -133,14 +173,15 @@ struct Pending {
     best: [f64; WAITING],
     second: [f64; WAITING],
     moves: [u32; WAITING],
+    chosen: [u32; WAITING],
     /// What the rows earned before the move.
     earned: [u32; WAITING],
     count: usize,
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// The moves to the left and right of the states of a stripe, whose last rows have these numbers: the better and the worse value, and
-    /// how many moves there are. `W`: in passes, each of which looks up the afterstates of a window.
+    /// The moves to the left and right of the states of a stripe, whose last rows have these numbers: the better and the worse value, how
+    /// many moves there are, and which is the better. `W`: in passes, each of which looks up the afterstates of a window.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn lateral_stripe<const W: bool>(
@@ -152,7 +193,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         after: Values<'_, R, C>,
         looks: &Looks,
         [best, second]: [&mut [f64]; 2],
-        moves: &mut [u32],
+        [moves, chosen]: [&mut [u32]; 2],
     ) {
         let (rows, last) = (&*ranks.rows, usize::from(block.last));
         let steps = rows.steps_of(last);
@@ -190,6 +231,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             best[i] = greater(left, right);
             second[i] = smaller(left, right);
             moves[i] = u32::from(left > NONE) + u32::from(right > NONE);
+            chosen[i] = u32::from(right > left);
         }
     }
 
@@ -212,17 +254,18 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 continue;
             }
             let (numbers, n) = numbers_of(bits);
-            let (mut best, mut second, mut moves) = ([NONE; MOST_ROWS], [NONE; MOST_ROWS], [0; MOST_ROWS]);
-            let to = [&mut best[..n], &mut second[..n]];
-            self.lateral_stripe::<false>(ranks, block, &upper, &numbers[..n], after, looks, to, &mut moves[..n]);
+            let (mut best, mut second) = ([NONE; MOST_ROWS], [NONE; MOST_ROWS]);
+            let (mut moves, mut chosen) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+            let (to, which) = ([&mut best[..n], &mut second[..n]], [&mut moves[..n], &mut chosen[..n]]);
+            self.lateral_stripe::<false>(ranks, block, &upper, &numbers[..n], after, looks, to, which);
             for (i, known) in bests[at..at + n].iter_mut().enumerate() {
-                *known = Best { best: best[i], second: second[i], moves: moves[i].into() };
+                *known = Best { best: best[i], second: second[i], moves: moves[i], chosen: chosen[i] };
             }
             at += n;
         }
     }
 
-    /// The values of the states of a block of a rectangle; in passes (`W`) `known` keeps what is known of them.
+    /// The values of the states of a block of a rectangle, in passes (`W`) or one.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn value_block<const W: bool>(
@@ -233,15 +276,13 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         after: Values<'_, R, C>,
         looks: &Looks,
         batch: &mut Batch,
-        known: &mut [Best],
-        values: &mut [f64],
+        mut finds: Finds<'_>,
     ) -> LayerStats {
         let mut stats = Columns::default();
         let (rows, last) = (&*ranks.rows, usize::from(block.last));
         let (width, of_last) = (rows.count[last] as u32, rows.of_sum(last));
-        let mut pending =
-            Pending { best: [NONE; WAITING], second: [NONE; WAITING], moves: [0; WAITING], earned: [0; WAITING], count: 0 };
-        let mut done = 0;
+        let (none, zero) = ([NONE; WAITING], [0; WAITING]);
+        let mut pending = Pending { best: none, second: none, moves: zero, chosen: zero, earned: zero, count: 0 };
         batch.boards.clear();
         for upper in stripes(ranks, block) {
             let bits = set.read(upper.start, width);
@@ -251,8 +292,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let (numbers, n) = numbers_of(bits);
             let (numbers, start) = (&numbers[..n], pending.count);
             let [best, second] = [&mut pending.best, &mut pending.second].map(|array| &mut array[start..start + n]);
-            let moves = &mut pending.moves[start..start + n];
-            self.lateral_stripe::<W>(ranks, block, &upper, numbers, after, looks, [best, second], moves);
+            let which = [&mut pending.moves, &mut pending.chosen].map(|array| &mut array[start..start + n]);
+            self.lateral_stripe::<W>(ranks, block, &upper, numbers, after, looks, [best, second], which);
             let mut before = 0;
             for info in &upper.infos[..R - 1] {
                 before += info.earned();
@@ -264,14 +305,12 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
             pending.count += n;
             if pending.count >= BATCH {
-                let (n, known) = (pending.count, if W { &mut known[done..] } else { &mut known[..0] });
-                self.finish_batch::<W>(ranks, after, looks, batch, &mut pending, known, &mut values[done..done + n], &mut stats);
-                done += n;
+                let of_batch = finds.take(pending.count);
+                self.finish_batch::<W>(ranks, after, looks, batch, &mut pending, of_batch, &mut stats);
             }
         }
         if pending.count > 0 {
-            let known = if W { &mut known[done..] } else { &mut known[..0] };
-            self.finish_batch::<W>(ranks, after, looks, batch, &mut pending, known, &mut values[done..], &mut stats);
+            self.finish_batch::<W>(ranks, after, looks, batch, &mut pending, finds, &mut stats);
         }
         stats.sum()
     }
@@ -286,8 +325,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         looks: &Looks,
         batch: &mut Batch,
         pending: &mut Pending,
-        known: &mut [Best],
-        values: &mut [f64],
+        finds: Finds<'_>,
         stats: &mut Columns,
     ) {
         let n = batch.up_down(ranks, &self.lines);
@@ -315,26 +353,32 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 }
             }
         }
-        for tried in &tried {
+        for (number, tried) in (2..).zip(&tried) {
             for (i, &value) in tried.iter().enumerate() {
+                pending.chosen[i] = if value > pending.best[i] { number } else { pending.chosen[i] };
                 pending.second[i] = greater(pending.second[i], smaller(pending.best[i], value));
                 pending.best[i] = greater(pending.best[i], value);
                 pending.moves[i] += u32::from(value > NONE);
             }
         }
         if W {
-            for (i, known) in known[..n].iter_mut().enumerate() {
-                let here = Best { best: pending.best[i], second: pending.second[i], moves: pending.moves[i].into() };
+            for (i, known) in finds.bests.iter_mut().enumerate() {
+                let (best, second) = (pending.best[i], pending.second[i]);
+                let here = Best { best, second, moves: pending.moves[i], chosen: pending.chosen[i] };
                 *known = if looks.is_first { here } else { known.join(here) };
-                (pending.best[i], pending.second[i], pending.moves[i]) = (known.best, known.second, known.moves as u32);
+                (pending.best[i], pending.second[i]) = (known.best, known.second);
+                (pending.moves[i], pending.chosen[i]) = (known.moves, known.chosen);
             }
         }
         if !W || looks.is_last {
-            for (i, value) in values[..n].iter_mut().enumerate() {
+            for (i, value) in finds.values.iter_mut().enumerate() {
                 if pending.moves[i] == 0 {
                     pending.best[i] = TERMINAL;
                 }
                 *value = pending.best[i];
+            }
+            for (chosen, &number) in finds.chosen.iter_mut().zip(&pending.chosen) {
+                *chosen = number as u8;
             }
             pending.best[n..n.next_multiple_of(COLUMNS)].fill(0.0);
             let columns = pending.best.as_chunks().0.iter().zip(pending.second.as_chunks().0).zip(pending.moves.as_chunks().0);
@@ -346,6 +390,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         pending.best[..used].fill(NONE);
         pending.second[..used].fill(NONE);
         pending.moves[..used].fill(0);
+        pending.chosen[..used].fill(0);
         pending.count = 0;
         batch.boards.clear();
     }

@@ -306,6 +306,16 @@ impl<'a> Ranked<'a> {
         }
     }
 
+    /// Number of 64-place words.
+    pub fn words(self) -> usize {
+        self.records.len()
+    }
+
+    /// Copies the bits, 64 places a word.
+    pub fn copy_words(self, to: &mut [u64]) {
+        to.iter_mut().zip(self.records).for_each(|(word, record)| *word = record.bits);
+    }
+
     /// The numbers of the set's members in a range of places.
     pub fn numbers(self, places: &Range<u64>) -> Range<usize> {
         self.before(places.start) as usize..self.before(places.end) as usize

@@ -197,7 +197,11 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
     }
 
     fn scalar_columns(&self) -> &'static [&'static str] {
-        if self.spec.keep == Keep::Stats { &["value", "rank"] } else { &["value"] }
+        match self.spec.keep {
+            Keep::Values => &["value"],
+            Keep::Play => &["move"],
+            Keep::Stats => &["value", "rank"],
+        }
     }
 
     fn dist_columns(&self) -> &'static [&'static str] {
@@ -218,7 +222,10 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
 
     fn rank(&self, position: Position) -> Option<Key> {
         let board = self.board(position)?;
-        let layer = self.layer_of(Lines::<R, C>::age(board)).filter(|_| self.name.has_positions())?.layer;
+        if !self.spec.keep.has_positions() {
+            return None;
+        }
+        let layer = self.layer_of(Lines::<R, C>::age(board))?.layer;
         self.rows.knows(board).then(|| Key { layer, rank: self.ranks(layer.0).rank(board) })
     }
 
@@ -230,6 +237,13 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
 
     fn canonical(&self, position: Position) -> Position {
         self.board(position).map_or(position, |board| Position(u128::from(self.canonical_board(board))))
+    }
+
+    fn chosen(&self, state: Position, table: &dyn TableReader) -> Result<Option<usize>, ReadError> {
+        match self.board(state) {
+            Some(board) if self.spec.keep == Keep::Play => self.kept_move(board, table),
+            _ => Ok(None),
+        }
     }
 
     fn outcomes(&self, key: Position) -> Vec<Outcome> {

@@ -9,7 +9,7 @@
 //! Most ages are small (thousands of positions) and there are thousands of them, so a stage takes as many consecutive ages as keep
 //! it below [`STAGE_RANKS`]. An age is one shard, or several of [`SHARD_RANKS`].
 //!
-//! **Keeping statistics alone.** Then the forward pass does not leave its sets behind either: only those of the last two ages of every
+//! **Keeping moves or statistics.** Then the forward pass does not leave its sets behind either: only those of the last two ages of every
 //! *stretch*, some tens of ages, are kept as checkpoints. The backward pass goes through the stretches downwards, and before each of them
 //! the forward pass is run again from the checkpoint below it. So the disk holds the checkpoints and the sets of one stretch:
 //!
@@ -126,7 +126,7 @@ impl Stages {
         let runs = runs(layers);
         let stretches = match spec.keep {
             Keep::Values => vec![0],
-            Keep::Stats => stretches(&runs, spec.stretch.unwrap_or(DEFAULT_STRETCH) as usize),
+            Keep::Play | Keep::Stats => stretches(&runs, spec.stretch.unwrap_or(DEFAULT_STRETCH) as usize),
         };
         let mut this = Self { stages: Vec::new(), steps: Vec::new(), stretches, keep: spec.keep };
         let last_stretch = this.stretches[this.stretches.len() - 1];
@@ -238,8 +238,9 @@ pub fn task(layers: &[LayerInfo], stages: &Stages, is_square: bool, task: TaskId
 /// Bitmaps of a layer's universe that the forward pass holds at once: afterstates of three ages, an encoded copy, and what is written.
 const FORWARD_BITMAPS: u64 = 5;
 /// Bytes a rank that the backward pass holds at once, if every rank were reachable: values of three ages of states and one of
-/// afterstates and a packed copy (36), ranked sets of four (1), bitmaps of three (1), on square boards the best moves (24).
-const BACKWARD_BYTES: u64 = 62;
+/// afterstates and a packed copy (36), ranked sets of four (1), bitmaps of three (1), on square boards the best moves (24), the moves that
+/// are kept (1).
+const BACKWARD_BYTES: u64 = 63;
 /// Memory with which windows over the largest layer work without reading more than computing.
 const WINDOWS_BYTES: u64 = 128 << 20;
 /// Memory for the values of a layer of a square board: more states than any that fits a small disk has.

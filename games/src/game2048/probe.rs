@@ -4,6 +4,7 @@ use super::Game2048;
 use super::forward::empty_cells;
 use super::images;
 use super::lines::{Lines, MOVE_NAMES, face};
+use crate::name::Keep;
 use crate::space::*;
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
@@ -125,9 +126,29 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             // On a turned board the engine's left is the player's up.
             let label = MOVE_NAMES[if self.is_turned() { (i + 2) % 4 } else { i }].to_owned();
             let position = self.canonical(Position(u128::from(moved)));
-            choices.push(Choice { label, reward: self.reward(moves.score(i)), key: self.rank(position), position });
+            // Where states are the keys, afterstates are none.
+            let key = if self.spec.keep == Keep::Values { self.rank(position) } else { None };
+            choices.push(Choice { label, reward: self.reward(moves.score(i)), key, position });
         }
         choices
+    }
+
+    /// Which of the legal moves of a board the table plays; `None` without moves, or where the table has no such state.
+    pub(super) fn kept_move(&self, board: u64, table: &dyn TableReader) -> Result<Option<usize>, ReadError> {
+        let choices = self.legal_moves(board);
+        let Some(key) = self.rank(Position(u128::from(board))).filter(|_| !choices.is_empty()) else { return Ok(None) };
+        let Some(slot) = table.find(key)? else { return Ok(None) };
+        let number = table.scalar(slot, 0)?.value as usize;
+        let ranks = self.ranks(key.layer.0);
+        // The move is that of the board at its place. Of this one, it is the move that leads to the same position with the same score.
+        let chosen = self.move_of(&ranks, ranks.unrank(key.rank), number).and_then(|(moved, score)| {
+            let (to, reward) = (self.canonical(Position(u128::from(moved))), self.reward(score));
+            choices.iter().position(|choice| choice.position == to && choice.reward == reward)
+        });
+        match chosen {
+            Some(chosen) => Ok(Some(chosen)),
+            None => Err(Box::new(IllegalMove { position: self.format_board(board), key, number })),
+        }
     }
 
     /// A state can occur when it is a start, or when one of its tiles of 2 or 4 may be the new one: the board without it is then an
@@ -150,6 +171,13 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 _ => Standing::Outside(format!("its tiles sum to {age}; this table ends at age {last}")),
             });
         }
+        if self.spec.keep == Keep::Play {
+            let found = self.rank(Position(u128::from(board))).map(|key| table.find(key)).transpose()?.flatten();
+            return Ok(match found {
+                Some(_) => Standing::Inside,
+                None => Standing::Impossible("no play leads to it: it is not among the states of its age".into()),
+            });
+        }
         if self.start_boards().keys().any(|&start| images::<R, C>(board).contains(&start)) {
             return Ok(Standing::Inside);
         }
@@ -169,4 +197,13 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             "no play leads to it: it is no start, and without any of its tiles of 2 or 4 it is no board that a move makes".into(),
         ))
     }
+}
+
+/// A table of moves has one that cannot be made.
+#[derive(thiserror::Error, Debug)]
+#[error("layer {}, rank {}: the stored move {number} is not legal in {position}", key.layer, key.rank)]
+struct IllegalMove {
+    position: String,
+    key: Key,
+    number: usize,
 }

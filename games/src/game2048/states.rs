@@ -7,16 +7,18 @@
 //! its image's.
 
 use super::Game2048;
-use super::after::{Valued, Values, split_values};
-use super::best::{Best, Columns, Looks};
+use super::after::{Valued, Values, numbers_of_blocks};
+use super::best::{Best, Columns, Finds, Looks};
 use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits};
 use super::forward::{Bench, fill_windows, pieces, releasers};
 use super::lanes::{Job, Lanes, is_wide, prefetch, run};
+use super::lines::Lines;
 use super::moves::{BATCH, Batch, Boards};
 use super::ranks::LayerRanks;
 use super::room::Room;
 use super::spawn::{Afterstates, Origin, states_of_block};
-use crate::array::Releaser;
+use crate::array::{Array, Releaser};
+use crate::name::Keep;
 use crate::space::{LayerStats, TaskError};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -26,6 +28,16 @@ use std::sync::Arc;
 fn total(blocks: impl IntoIterator<Item = LayerStats>) -> LayerStats {
     let add = |sum: LayerStats, block| sum.checked_add(block).expect("a layer has fewer than 2^32 states");
     blocks.into_iter().fold(LayerStats::default(), add)
+}
+
+/// The states of a layer, solved.
+pub(super) struct Solved<const R: usize, const C: usize> {
+    /// Their values.
+    pub(super) states: Valued<R, C>,
+    /// Where moves are kept, the best move of each, in the order of the values: a number of [`Game2048::move_of`].
+    pub(super) chosen: Array<u8>,
+    /// What was found on the way.
+    pub(super) stats: LayerStats,
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
@@ -60,14 +72,14 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         Ok(states)
     }
 
-    /// The values of a set of states, in its order, and what was found on the way.
+    /// Solves a set of states.
     pub(super) fn value_states(
         &self,
         room: &Room<'_>,
         ranks: &Arc<LayerRanks<R, C>>,
         set: RankedBits,
         after: &Valued<R, C>,
-    ) -> Result<(Valued<R, C>, LayerStats), TaskError> {
+    ) -> Result<Solved<R, C>, TaskError> {
         let (n, words) = (set.count() as usize, after.set.words());
         let mut windows = room.windows(words, 16 + (8 * after.set.count()).div_ceil(words.max(1) as u64));
         if R == C {
@@ -77,19 +89,20 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         // What is known of the states between passes. With one pass over a rectangle that is nothing.
         let keeps = R == C || windows.len() > 1;
         let mut bests = room.array::<Best>(if keeps { n } else { 0 })?;
-        let no_set = RankedBits::default();
-        let done = [values.releaser(), bests.releaser(), set.releaser()];
+        let plays = self.spec.keep == Keep::Play;
+        let mut chosen = room.array::<u8>(if plays { n } else { 0 })?;
+        let done = [values.releaser(), bests.releaser(), set.releaser(), chosen.releaser()];
         let mut stats = LayerStats::default();
         for (number, window) in windows.iter().enumerate() {
             let (is_first, is_last) = (number == 0, number + 1 == windows.len());
             let looks = Looks { places: (window.start as u64) << 6..(window.end as u64) << 6, is_first, is_last };
-            let parts = split_values(ranks, if keeps { set.view() } else { no_set.view() }, pieces(ranks), &mut bests);
-            let parts: Vec<_> = split_values(ranks, set.view(), pieces(ranks), &mut values).into_iter().zip(parts).collect();
-            let found: Vec<Vec<LayerStats>> = parts
+            let of_moves = if R == C { &mut [][..] } else { &mut chosen };
+            let finds = Finds { values: &mut values, bests: &mut bests, chosen: of_moves };
+            let found: Vec<Vec<LayerStats>> = split_finds(ranks, set.view(), pieces(ranks), finds)
                 .into_par_iter()
-                .map_init(Bench::default, |bench, ((blocks, values), (_, bests))| {
+                .map_init(Bench::default, |bench, (blocks, finds)| {
                     let (set, after, looks, batch) = (set.view(), after.view(), &looks, &mut bench.batch);
-                    let found = run(ValueStates { game: self, ranks, set, after, looks, blocks, values, bests, batch });
+                    let found = run(ValueStates { game: self, ranks, set, after, looks, blocks, finds, batch });
                     done.iter().for_each(Releaser::release);
                     found
                 })
@@ -100,15 +113,28 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
         }
         if R == C {
-            let found: Vec<Vec<LayerStats>> = split_values(ranks, set.view(), pieces(ranks), &mut values)
+            let finds = Finds { values: &mut values, chosen: &mut chosen, ..Finds::default() };
+            let found: Vec<Vec<LayerStats>> = split_finds(ranks, set.view(), pieces(ranks), finds)
                 .into_par_iter()
-                .map_init(Bench::default, |bench, (blocks, values)| {
-                    run(JoinTransposed { ranks, set: set.view(), lateral: &bests, blocks, values, batch: &mut bench.batch })
+                .map_init(Bench::default, |bench, (blocks, finds)| {
+                    run(JoinTransposed { ranks, set: set.view(), lateral: &bests, blocks, finds, batch: &mut bench.batch })
                 })
                 .collect();
             stats = total(found.into_iter().flatten());
         }
-        Ok((Valued { ranks: Arc::clone(ranks), set, values }, stats))
+        Ok(Solved { states: Valued { ranks: Arc::clone(ranks), set, values }, chosen, stats })
+    }
+
+    /// The board that a numbered move makes of one as it lies at its place, and what it scores: 0 to the left, 1 to the right, 2 up and 3
+    /// down; on square boards 2 and 3 are to the left and right of the transposed board as that lies at its place. `None` when the move is
+    /// not legal.
+    pub(super) fn move_of(&self, ranks: &LayerRanks<R, C>, board: u64, number: usize) -> Option<(u64, u32)> {
+        let is_transposed = R == C && number >= 2;
+        let side = if is_transposed { number - 2 } else { number };
+        let lies = if is_transposed { ranks.unrank(ranks.place(Lines::<R, C>::transpose(board))) } else { board };
+        let moves = self.lines.moves(lies);
+        let moved = *moves.boards.get(side)?;
+        (moved != lies).then(|| (moved, moves.score(side)))
     }
 
     /// The moves of a state, board by board.
@@ -116,7 +142,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let moves = self.lines.moves(board);
         let mut best = Best::NONE;
         for (i, &moved) in moves.boards.iter().enumerate().filter(|&(_, &moved)| moved != board) {
-            best.add(self.reward(moves.score(i)) + after.get(moved));
+            best.add(i as u32, self.reward(moves.score(i)) + after.get(moved));
         }
         best
     }
@@ -128,6 +154,20 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             _ => self.value_without_moves(board, age),
         }
     }
+}
+
+/// Splits what is found into the parts of pieces of blocks.
+fn split_finds<'f, const R: usize, const C: usize>(
+    ranks: &LayerRanks<R, C>,
+    set: Ranked<'_>,
+    pieces: Vec<Range<usize>>,
+    mut finds: Finds<'f>,
+) -> Vec<(Range<usize>, Finds<'f>)> {
+    let split = |blocks: Range<usize>| {
+        let states = numbers_of_blocks(ranks, set, &blocks).len();
+        (blocks, finds.take(states))
+    };
+    pieces.into_iter().map(split).collect()
 }
 
 /// The states of some blocks.
@@ -159,8 +199,7 @@ struct ValueStates<'a, const R: usize, const C: usize> {
     after: Values<'a, R, C>,
     looks: &'a Looks,
     blocks: Range<usize>,
-    values: &'a mut [f64],
-    bests: &'a mut [Best],
+    finds: Finds<'a>,
     batch: &'a mut Batch,
 }
 
@@ -169,21 +208,18 @@ impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
     const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) -> Vec<LayerStats> {
-        let Self { game, ranks, set, after, looks, blocks, values, bests, batch } = self;
+        let Self { game, ranks, set, after, looks, blocks, mut finds, batch } = self;
         let mut found = Vec::with_capacity(blocks.len());
-        let mut at = 0;
         for number in blocks {
             let block = &ranks.blocks[number];
-            let n = set.numbers(&ranks.block_ranks(number)).len();
+            let of_block = finds.take(set.numbers(&ranks.block_ranks(number)).len());
             if R == C {
-                game.lateral_block(ranks, block, set, after, looks, &mut bests[at..at + n]);
-            } else if bests.is_empty() {
-                found.push(game.value_block::<false>(ranks, block, set, after, looks, batch, &mut [], &mut values[at..at + n]));
+                game.lateral_block(ranks, block, set, after, looks, of_block.bests);
+            } else if of_block.bests.is_empty() {
+                found.push(game.value_block::<false>(ranks, block, set, after, looks, batch, of_block));
             } else {
-                let bests = &mut bests[at..at + n];
-                found.push(game.value_block::<true>(ranks, block, set, after, looks, batch, bests, &mut values[at..at + n]));
+                found.push(game.value_block::<true>(ranks, block, set, after, looks, batch, of_block));
             }
-            at += n;
         }
         found
     }
@@ -195,7 +231,7 @@ struct JoinTransposed<'a, const R: usize, const C: usize> {
     set: Ranked<'a>,
     lateral: &'a [Best],
     blocks: Range<usize>,
-    values: &'a mut [f64],
+    finds: Finds<'a>,
     batch: &'a mut Batch,
 }
 
@@ -204,7 +240,7 @@ impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
     const IS_WIDE: bool = is_wide::<R, C>();
     #[inline(always)]
     fn run<L: Lanes>(self) -> Vec<LayerStats> {
-        let Self { ranks, set, lateral, blocks, values, batch } = self;
+        let Self { ranks, set, lateral, blocks, finds, batch } = self;
         let mut found = Vec::with_capacity(blocks.len());
         let Some(first) = ranks.blocks.get(blocks.start) else { return found };
         let (first, mut at) = (set.before(first.base.into()) as usize, 0);
@@ -223,11 +259,14 @@ impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
                 }
                 let (mut best, mut second, mut moves) = ([0.0; BATCH], [0.0; BATCH], [0; BATCH]);
                 for i in 0..n {
-                    let both = lateral[first + at].join(lateral[images[i]]);
-                    values[at] = both.value();
+                    let both = lateral[first + at].join(lateral[images[i]].of_transposed());
+                    finds.values[at] = both.value();
+                    if let Some(chosen) = finds.chosen.get_mut(at) {
+                        *chosen = both.chosen as u8;
+                    }
                     // Of a board and its image one counts.
                     if places[i] <= u64::from(batch.up[i]) {
-                        (best[i], second[i], moves[i]) = (values[at], both.second, both.moves as u32);
+                        (best[i], second[i], moves[i]) = (finds.values[at], both.second, both.moves);
                     }
                     at += 1;
                 }

@@ -100,7 +100,7 @@ fn states_of_every_age_match_the_published_counts() {
 
 #[test]
 fn a_layer_larger_than_memory_has_the_same_values() {
-    for name in ["2048-4x3+horizon=56", "2048-2x4+horizon=300", "2048-4x3+tile=16"] {
+    for name in ["2048-4x3+horizon=56", "2048-2x4+horizon=60+keep=play", "2048-4x3+tile=16"] {
         let space = crate::open(&name.parse().unwrap()).unwrap();
         let mut io = MemoryIo::new(&*space).within(1 << 16);
         while io.step().unwrap().is_some() {}
@@ -130,6 +130,72 @@ fn statistics_are_those_of_the_whole_table_however_long_the_stretches() {
             }
         }
     }
+}
+
+/// A table of moves has every state of the game, and plays the best move in each as the table of values has it.
+#[test]
+fn moves_that_are_kept_are_the_best_in_every_state() {
+    for name in ["2048-2x2", "2048-3x2", "2048-2x4+horizon=60", "2048-3x3+horizon=32", "2048-4x3+horizon=24"] {
+        let (whole, kept) = (solve(name), solve(&format!("{name}+keep=play+stretch=9")));
+        let values = crate::open(&name.parse().unwrap()).unwrap();
+        let moves = crate::open(&format!("{name}+keep=play").parse().unwrap()).unwrap();
+        assert_eq!(kept.facts(), whole.facts(), "{name}");
+        for info in values.layers() {
+            assert_eq!(kept.counts(info.layer), whole.counts(info.layer), "{name} {}", info.layer);
+            assert_eq!(kept.stats(info.layer), whole.stats(info.layer), "{name} {}", info.layer);
+            let states: usize = kept.shards(info.layer).iter().map(|shard| shard.keys.len()).sum();
+            assert_eq!(states as u64, whole.counts(info.layer).states, "{name} {}", info.layer);
+        }
+        for (key, _) in kept.keys() {
+            let state = moves.unrank(key).unwrap();
+            assert_eq!(moves.rank(state), Some(key));
+            assert_eq!(moves.standing(state, &kept).unwrap(), Standing::Inside);
+            let value = |choice: &Choice| choice.reward + whole.value(choice.key.unwrap(), 0).unwrap();
+            let choices = values.choices(state);
+            let best = choices.iter().map(value).fold(f64::NEG_INFINITY, f64::max);
+            let chosen = moves.chosen(state, &kept).unwrap();
+            assert_eq!(chosen.is_none(), choices.is_empty());
+            // Equal but for rounding: on square boards the kernel has the sums of a board and of its image in different orders.
+            let is_best = |value: f64| !LayerStats::is_better(best, value);
+            assert!(chosen.is_none_or(|chosen| is_best(value(&choices[chosen]))), "{name}: {}", moves.format(state));
+            // Symmetric boards are played alike.
+            for image in images_of(&*moves, state) {
+                let played = moves.chosen(image, &kept).unwrap().map(|chosen| value(&values.choices(image)[chosen]));
+                assert!(played.is_none_or(is_best), "{name}: {}", moves.format(image));
+            }
+        }
+    }
+}
+
+/// The board upside down and turned over, as a state.
+fn images_of(space: &dyn StateSpace, state: Position) -> [Position; 2] {
+    let text = space.format(state);
+    let upside_down: Vec<&str> = text.split('/').rev().collect();
+    let turned_over = text.split('/').map(|row| row.split(' ').rev().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+    [upside_down.join("/"), turned_over.join("/")].map(|text| space.parse(&text).unwrap())
+}
+
+/// A forged move that cannot be made is noticed, not played.
+#[test]
+fn a_move_that_is_not_legal_is_an_error() {
+    struct Forged(MemoryTable, f64);
+    impl TableReader for Forged {
+        fn find(&self, key: Key) -> Result<Option<Slot>, ReadError> {
+            self.0.find(key)
+        }
+        fn scalar(&self, _: Slot, _: usize) -> Result<Bounded, ReadError> {
+            Ok(Bounded { value: self.1, error: 0.0 })
+        }
+        fn dist(&self, slot: Slot, column: usize) -> Result<(usize, Vec<f64>), ReadError> {
+            self.0.dist(slot, column)
+        }
+    }
+    let space = crate::open(&"2048-3x2+keep=play".parse().unwrap()).unwrap();
+    let state = space.parse("2 4/0 0/0 0").unwrap();
+    let all = [0.0, 1.0, 2.0, 3.0].map(|number| space.chosen(state, &Forged(solve("2048-3x2+keep=play"), number)));
+    assert_eq!(all.iter().filter(|chosen| chosen.is_err()).count(), 3, "down alone is legal, or up in its image");
+    let problem = all.into_iter().find_map(Result::err).unwrap().to_string();
+    assert!(problem.contains("is not legal in 2 4/0 0/0 0"), "{problem}");
 }
 
 fn ranks_are_dense_and_invert<const R: usize, const C: usize>(ages: &[u32]) {

@@ -16,11 +16,13 @@ pub use positions::{LayerCounts, whole_game};
 use positions::{Positions, positions, published};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use strata_games::{ArtifactId, ArtifactKind, Layer, Pass, Spec2048, StateSpace, TableName, TaskError, TaskId};
+use strata_games::{ArtifactId, ArtifactKind, Keep, Layer, Pass, Spec2048, StateSpace, TableName, TaskError, TaskId};
 use trial::{Stretch, Trial};
 
 /// Bytes of a published value. Its scale and checksum are shared by thousands.
 const PACKED_BYTES: u64 = 4;
+/// Published moves in a byte. What their groups take beside it is 1.2 %.
+const CHOICES_A_BYTE: u64 = 4;
 /// Bytes of a working value.
 const WORK_BYTES: u64 = 8;
 /// Entries that the distribution of a key may have, as a bound for the disk: those of bearoff have fewer than 32.
@@ -99,13 +101,7 @@ impl Estimate {
     /// Reads the plan. `counted` has what was counted of layers, where [`measure`] counted it.
     pub fn new(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Self {
         let sizes = Sizes::new(space, counted);
-        let states = sizes.layers.values().fold(Known::Exact(0), |sum, of_layer| {
-            sum.plus(match of_layer.keys {
-                Known::Exact(_) => Known::Exact(of_layer.states),
-                Known::About(_) => Known::About(of_layer.states),
-                Known::AtMost(_) => Known::AtMost(of_layer.states),
-            })
-        });
+        let states = sizes.layers.values().map(Positions::known_states).fold(Known::Exact(0), Known::plus);
         let of_layers = |keys: fn(&Sizes<'_>, &strata_games::LayerInfo) -> Known| {
             space.layers().iter().map(|info| keys(&sizes, info)).fold(Known::Exact(0), Known::plus)
         };
@@ -206,10 +202,11 @@ impl<'a> Sizes<'a> {
         let bits = 2.0 + (ranks as f64 / keys.max(1) as f64).log2();
         let index = ((keys as f64 * bits / 8.0) as u64).min(ranks / 20 * 3 + 64);
         let values = |scalars: u64, scalar: u64, dist: u64| keys.saturating_mul(scalars * scalar + self.dists * dist);
-        let work_scalars = if self.name.has_positions() { self.scalars } else { 1 };
+        let work_scalars = if self.name.keep() == Keep::Values { self.scalars } else { 1 };
         FILE_BYTES.saturating_add(match artifact.kind {
             ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
             ArtifactKind::Work => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
+            ArtifactKind::Shard if self.name.keep() == Keep::Play => index.saturating_add(keys / CHOICES_A_BYTE + keys / 256),
             ArtifactKind::Shard => index.saturating_add(values(self.scalars, PACKED_BYTES, DIST_ENTRIES * PACKED_BYTES + 9)),
         })
     }

@@ -23,6 +23,17 @@ pub(super) struct Positions {
     pub(super) states: u64,
 }
 
+impl Positions {
+    /// The states, known as well as the keys are.
+    pub(super) fn known_states(&self) -> Known {
+        match self.keys {
+            Known::Exact(_) => Known::Exact(self.states),
+            Known::About(_) => Known::About(self.states),
+            Known::AtMost(_) => Known::AtMost(self.states),
+        }
+    }
+}
+
 /// Shares of the ranks of 4x3 that are reached, in thousandths: age, states, afterstates. From the table 2048-4x3+horizon=256.
 const SHARES_OF_4X3: [(u32, f64, f64); 9] = [
     (8, 402.0, 89.0),
@@ -118,14 +129,15 @@ fn scale(layers: &mut BTreeMap<Layer, Positions>, states: u64, keys: u64) {
     }
 }
 
-/// Keys that a shard of a layer publishes.
+/// Keys that the shards of a layer publish.
 pub(super) fn published(name: &TableName, of_layer: &Positions, universe: u64) -> Known {
-    match name {
-        TableName::Game2048(spec) if spec.keep == Keep::Stats => match of_layer.keys {
+    match name.keep() {
+        Keep::Values => of_layer.keys,
+        Keep::Play => of_layer.known_states(),
+        Keep::Stats => match of_layer.keys {
             Known::Exact(keys) => Known::Exact(keys.min(universe)),
             keys => Known::AtMost(keys.bound().min(universe)),
         },
-        _ => of_layer.keys,
     }
 }
 
