@@ -54,7 +54,7 @@ impl<const R: usize, const C: usize> Values<'_, R, C> {
     /// The value of a board of this kind and age.
     #[inline(always)]
     pub(super) fn get(&self, board: u64) -> f64 {
-        self.values[self.set.find(self.ranks.place(board))]
+        self.values[self.set.find(self.ranks.rank(board))]
     }
 }
 
@@ -98,6 +98,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let mut values = room.array_anywhere(set.count() as usize, set.bytes())?;
         let done = [values.releaser(), set.releaser()];
         let (set, views) = (set.view(), children.map(|child| child.map(Valued::view)));
+        if const { R == C } {
+            self.value_square_afterstates(ranks, set, views, &mut values);
+            return Ok(values);
+        }
         split_values(ranks, set, pieces(ranks), &mut values).into_par_iter().for_each(|(blocks, values)| {
             run(ValueAfterstates { game: self, ranks, set, children: views, blocks, values });
             children.into_iter().flatten().for_each(Valued::release);
@@ -125,7 +129,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     #[inline(always)]
-    fn mean(&self, twos: f64, fours: f64, cells: u32) -> f64 {
+    pub(super) fn mean(&self, twos: f64, fours: f64, cells: u32) -> f64 {
         self.at_most_one(((1.0 - self.spec.four) * twos + self.spec.four * fours) / f64::from(cells))
     }
 
@@ -136,7 +140,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     /// Whether states beyond the last age have values of their own: then boards are valued one by one.
-    fn is_odd(&self) -> bool {
+    pub(super) fn is_odd(&self) -> bool {
         self.spec.meaningless
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Game2048;
 use super::after::Valued;
-use super::bits::{Ranked, RankedBits, places};
+use super::bits::{Ranked, RankedBits};
 use super::forward::for_parts;
 use super::lines::Lines;
 use super::plan::{FIRST_AGE, LAST_START, SAMPLES};
@@ -18,7 +18,6 @@ use crate::columns::ColumnsView;
 use crate::keys::{Bitmap, Keys};
 use crate::name::Keep;
 use crate::space::*;
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,8 +55,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let values = self.value_afterstates(&room, &now.ranks, &set, children)?;
             let after = Valued { ranks: Arc::clone(&now.ranks), set, values };
             match self.spec.keep {
-                Keep::Values => self.put_shards(&room, info, &now, after.set.view(), &after.values, io)?,
-                Keep::Stats => put_samples(info, self.stored(&room, &now)?.as_ref().unwrap_or(&now.places), &after, io)?,
+                Keep::Values => put_shards(info, &now.places, after.set.view(), &after.values, io)?,
+                Keep::Stats => put_samples(info, &now.places, &after, io)?,
                 Keep::Play => {}
             }
             after.release();
@@ -69,9 +68,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 let set = states.set.view();
                 let mut words = room.array::<u64>(set.words())?;
                 set.copy_words(&mut words);
-                let places = Bitmap::from_words(words, info.ranks());
-                let now = Afterstates { ranks: Arc::clone(&states.ranks), places };
-                self.put_shards(&room, info, &now, set, &chosen, io)?;
+                put_shards(info, &Bitmap::from_words(words, info.ranks()), set, &chosen, io)?;
             }
             drop(chosen);
             for (shard, _) in (0..).zip(&info.shards) {
@@ -128,31 +125,6 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         Ok(Valued { ranks, set, values })
     }
 
-    /// Writes what is published of the boards of a layer, given in the order of their places: of the stored place of each.
-    fn put_shards<T: Published>(
-        &self,
-        room: &Room<'_>,
-        info: &LayerInfo,
-        boards: &Afterstates<R, C>,
-        set: Ranked<'_>,
-        column: &Array<T>,
-        io: &dyn TaskIo,
-    ) -> Result<(), TaskError> {
-        let stored = self.stored(room, boards)?;
-        for_parts(info, stored.as_ref().unwrap_or(&boards.places), |shard, run, keys| {
-            let reduced: Vec<T>;
-            let of_keys = if R == C {
-                reduced = stored_only(keys, run.start, set, column);
-                &reduced[..]
-            } else {
-                &column[set.numbers(run)]
-            };
-            io.put_shard(info.layer, shard, Keys::Bits(keys), T::columns(of_keys))?;
-            column.releaser().release();
-            Ok(())
-        })
-    }
-
     /// The value over the random start, and the mean over the starts of each age.
     fn put_start_values(&self, starts: &BTreeMap<u32, (f64, f64)>, io: &dyn TaskIo) {
         io.put_fact("value", self.at_most_one(starts.values().map(|(value, _)| value).sum()));
@@ -190,14 +162,19 @@ impl Published for u8 {
     }
 }
 
-/// The numbers of the places that are stored, of a square board.
-fn stored_only<T: Published>(keys: &Bitmap, first: u64, set: Ranked<'_>, numbers: &[T]) -> Vec<T> {
-    const WORDS: usize = 1 << 10;
-    let of_words = |(piece, words): (usize, &[u64])| {
-        let start = first + ((piece * WORDS) as u64) * 64;
-        places(|at| words[at], 0..words.len() as u64 * 64).map(|place| numbers[set.find(start + place)]).collect::<Vec<_>>()
-    };
-    keys.words().par_chunks(WORDS).enumerate().map(of_words).collect::<Vec<_>>().concat()
+/// Writes what is published of the boards of a layer, in the order of their places.
+fn put_shards<T: Published>(
+    info: &LayerInfo,
+    boards: &Bitmap,
+    set: Ranked<'_>,
+    column: &Array<T>,
+    io: &dyn TaskIo,
+) -> Result<(), TaskError> {
+    for_parts(info, boards, |shard, run, keys| {
+        io.put_shard(info.layer, shard, Keys::Bits(keys), T::columns(&column[set.numbers(run)]))?;
+        column.releaser().release();
+        Ok(())
+    })
 }
 
 /// Writes the ranks and values of some afterstates of a layer: of one in each of [`SAMPLES`] equal runs of its ordinals, chosen by a hash of

@@ -70,12 +70,6 @@ impl Best {
         };
         Self { best: greater(self.best, other.best), second, moves: self.moves + other.moves, chosen }
     }
-
-    /// The same moves of the transposed board, as moves of this one.
-    #[inline(always)]
-    pub(super) fn of_transposed(self) -> Self {
-        Self { chosen: self.chosen + 2, ..self }
-    }
 }
 
 /// Where what is found of states is written: of each its value, and where that is wanted what is known of its moves between passes, and its
@@ -169,11 +163,80 @@ impl Columns {
 }
 
 /// A batch of states, and what is known of their moves.
+pub(super) struct Weighed<const N: usize> {
+    best: [f64; N],
+    second: [f64; N],
+    moves: [u32; N],
+    chosen: [u32; N],
+}
+
+impl<const N: usize> Weighed<N> {
+    /// No move is legal.
+    pub(super) const NOTHING: [f64; N] = [NONE; N];
+
+    /// No move is known.
+    pub(super) fn new() -> Self {
+        const { assert!(N.is_multiple_of(COLUMNS)) };
+        Self { best: [NONE; N], second: [NONE; N], moves: [0; N], chosen: [0; N] }
+    }
+
+    /// Adds a numbered move of each, after those known; what it is worth, or [`NONE`].
+    #[inline(always)]
+    pub(super) fn add(&mut self, number: u32, tried: &[f64; N]) {
+        for (i, &value) in tried.iter().enumerate() {
+            self.chosen[i] = if value > self.best[i] { number } else { self.chosen[i] };
+            self.second[i] = greater(self.second[i], smaller(self.best[i], value));
+            self.best[i] = greater(self.best[i], value);
+            self.moves[i] += u32::from(value > NONE);
+        }
+    }
+
+    /// Joins what other passes found of the states.
+    #[inline(always)]
+    fn join(&mut self, known: &mut [Best], is_first: bool) {
+        for (i, known) in known.iter_mut().enumerate() {
+            let here = Best { best: self.best[i], second: self.second[i], moves: self.moves[i], chosen: self.chosen[i] };
+            *known = if is_first { here } else { known.join(here) };
+            (self.best[i], self.second[i]) = (known.best, known.second);
+            (self.moves[i], self.chosen[i]) = (known.moves, known.chosen);
+        }
+    }
+
+    /// All moves of the first `n` are known: writes what was found, and adds them to the statistics.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, n: usize, finds: Finds<'_>, stats: &mut Columns) {
+        for (i, value) in finds.values.iter_mut().enumerate() {
+            if self.moves[i] == 0 {
+                self.best[i] = TERMINAL;
+            }
+            *value = self.best[i];
+        }
+        for (chosen, &number) in finds.chosen.iter_mut().zip(&self.chosen) {
+            *chosen = number as u8;
+        }
+        self.best[n..n.next_multiple_of(COLUMNS)].fill(0.0);
+        self.moves[n..n.next_multiple_of(COLUMNS)].fill(0);
+        let columns = self.best.as_chunks().0.iter().zip(self.second.as_chunks().0).zip(self.moves.as_chunks().0);
+        for ((best, second), moves) in columns.take(n.div_ceil(COLUMNS)) {
+            stats.add(best, second, moves);
+        }
+        self.forget(n);
+    }
+
+    /// Nothing is known of the first `n` any more.
+    #[inline(always)]
+    fn forget(&mut self, n: usize) {
+        let used = n.next_multiple_of(COLUMNS);
+        self.best[..used].fill(NONE);
+        self.second[..used].fill(NONE);
+        self.moves[..used].fill(0);
+        self.chosen[..used].fill(0);
+    }
+}
+
+/// A batch of states that wait for their moves up and down.
 struct Pending {
-    best: [f64; WAITING],
-    second: [f64; WAITING],
-    moves: [u32; WAITING],
-    chosen: [u32; WAITING],
+    weighed: Weighed<WAITING>,
     /// What the rows earned before the move.
     earned: [u32; WAITING],
     count: usize,
@@ -235,36 +298,6 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         }
     }
 
-    /// The best moves to the left and right of the states of a block.
-    #[inline(always)]
-    pub(super) fn lateral_block(
-        &self,
-        ranks: &LayerRanks<R, C>,
-        block: &Block,
-        set: Ranked<'_>,
-        after: Values<'_, R, C>,
-        looks: &Looks,
-        bests: &mut [Best],
-    ) {
-        let width = ranks.rows.count[usize::from(block.last)] as u32;
-        let mut at = 0;
-        for upper in stripes(ranks, block) {
-            let bits = set.read(upper.start, width);
-            if bits == 0 {
-                continue;
-            }
-            let (numbers, n) = numbers_of(bits);
-            let (mut best, mut second) = ([NONE; MOST_ROWS], [NONE; MOST_ROWS]);
-            let (mut moves, mut chosen) = ([0; MOST_ROWS], [0; MOST_ROWS]);
-            let (to, which) = ([&mut best[..n], &mut second[..n]], [&mut moves[..n], &mut chosen[..n]]);
-            self.lateral_stripe::<false>(ranks, block, &upper, &numbers[..n], after, looks, to, which);
-            for (i, known) in bests[at..at + n].iter_mut().enumerate() {
-                *known = Best { best: best[i], second: second[i], moves: moves[i], chosen: chosen[i] };
-            }
-            at += n;
-        }
-    }
-
     /// The values of the states of a block of a rectangle, in passes (`W`) or one.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
@@ -281,8 +314,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let mut stats = Columns::default();
         let (rows, last) = (&*ranks.rows, usize::from(block.last));
         let (width, of_last) = (rows.count[last] as u32, rows.of_sum(last));
-        let (none, zero) = ([NONE; WAITING], [0; WAITING]);
-        let mut pending = Pending { best: none, second: none, moves: zero, chosen: zero, earned: zero, count: 0 };
+        let mut pending = Pending { weighed: Weighed::new(), earned: [0; WAITING], count: 0 };
         batch.boards.clear();
         for upper in stripes(ranks, block) {
             let bits = set.read(upper.start, width);
@@ -291,8 +323,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
             let (numbers, n) = numbers_of(bits);
             let (numbers, start) = (&numbers[..n], pending.count);
-            let [best, second] = [&mut pending.best, &mut pending.second].map(|array| &mut array[start..start + n]);
-            let which = [&mut pending.moves, &mut pending.chosen].map(|array| &mut array[start..start + n]);
+            let weighed = &mut pending.weighed;
+            let [best, second] = [&mut weighed.best, &mut weighed.second].map(|array| &mut array[start..start + n]);
+            let which = [&mut weighed.moves, &mut weighed.chosen].map(|array| &mut array[start..start + n]);
             self.lateral_stripe::<W>(ranks, block, &upper, numbers, after, looks, [best, second], which);
             let mut before = 0;
             for info in &upper.infos[..R - 1] {
@@ -354,43 +387,16 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
         }
         for (number, tried) in (2..).zip(&tried) {
-            for (i, &value) in tried.iter().enumerate() {
-                pending.chosen[i] = if value > pending.best[i] { number } else { pending.chosen[i] };
-                pending.second[i] = greater(pending.second[i], smaller(pending.best[i], value));
-                pending.best[i] = greater(pending.best[i], value);
-                pending.moves[i] += u32::from(value > NONE);
-            }
+            pending.weighed.add(number, tried);
         }
         if W {
-            for (i, known) in finds.bests.iter_mut().enumerate() {
-                let (best, second) = (pending.best[i], pending.second[i]);
-                let here = Best { best, second, moves: pending.moves[i], chosen: pending.chosen[i] };
-                *known = if looks.is_first { here } else { known.join(here) };
-                (pending.best[i], pending.second[i]) = (known.best, known.second);
-                (pending.moves[i], pending.chosen[i]) = (known.moves, known.chosen);
-            }
+            pending.weighed.join(finds.bests, looks.is_first);
         }
         if !W || looks.is_last {
-            for (i, value) in finds.values.iter_mut().enumerate() {
-                if pending.moves[i] == 0 {
-                    pending.best[i] = TERMINAL;
-                }
-                *value = pending.best[i];
-            }
-            for (chosen, &number) in finds.chosen.iter_mut().zip(&pending.chosen) {
-                *chosen = number as u8;
-            }
-            pending.best[n..n.next_multiple_of(COLUMNS)].fill(0.0);
-            let columns = pending.best.as_chunks().0.iter().zip(pending.second.as_chunks().0).zip(pending.moves.as_chunks().0);
-            for ((best, second), moves) in columns.take(n.div_ceil(COLUMNS)) {
-                stats.add(best, second, moves);
-            }
+            pending.weighed.settle(n, finds, stats);
+        } else {
+            pending.weighed.forget(n);
         }
-        let used = n.next_multiple_of(COLUMNS);
-        pending.best[..used].fill(NONE);
-        pending.second[..used].fill(NONE);
-        pending.moves[..used].fill(0);
-        pending.chosen[..used].fill(0);
         pending.count = 0;
         batch.boards.clear();
     }

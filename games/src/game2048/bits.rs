@@ -171,13 +171,6 @@ impl BlockBits {
     pub fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.words.iter().enumerate().filter(|&(_, &word)| word != 0).map(|(i, &word)| (self.first_word + i, word))
     }
-
-    /// The places of a range that are in the set, ascending.
-    #[inline(always)]
-    pub fn places(&self, range: Range<u64>) -> Places<impl Fn(usize) -> u64> {
-        let first = self.first_word;
-        places(move |at| self.words[at - first], range)
-    }
 }
 
 /// A set under construction, or the part of it that a window covers. Insertion is one OR, so threads may fill it in any order and twice.

@@ -1,14 +1,14 @@
 //! The forward pass: which states and afterstates can be reached.
 //!
 //! For every age upwards, block by block: the states come from the afterstates of the two ages before ([`super::spawn`]), are counted,
-//! and their moves give the afterstates of the age ([`super::moves`]). Only afterstates are kept. On square boards the passes work on
-//! places, a board and the transposed one both; what is written is the smaller place of each pair.
+//! and their moves give the afterstates of the age ([`super::moves`]). Only afterstates are kept. Square boards go another way
+//! ([`super::square`]).
 
 use super::Game2048;
-use super::bits::{AtomicBits, BlockBits, places};
+use super::bits::{AtomicBits, BlockBits};
 use super::lanes::{Job, Lanes, is_wide, run};
 use super::lines::Lines;
-use super::moves::{Batch, Boards, Tally};
+use super::moves::{Batch, Tally};
 use super::ranks::LayerRanks;
 use super::room::Room;
 use super::spawn::{Afterstates, Origin, Parents, states_of_block};
@@ -124,7 +124,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         Origin { ranks, parents: parents_of(known, ranks.age()), starts, goal: self.goal() }
     }
 
-    /// The afterstates of an age, as places, and what was counted.
+    /// The afterstates of an age, and what was counted.
     fn move_layer(
         &self,
         room: &Room<'_>,
@@ -134,6 +134,11 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let (starts, done) = (self.starts_of(ranks.age()), releasers(known));
         let origin = self.origin(ranks, known, &starts);
         let mut counted = Tally::default();
+        if const { R == C } {
+            let states = self.square_states(room, origin, known)?;
+            let places = collect(room, ranks.universe(), |after, _| counted = self.move_states(ranks, &states, after))?;
+            return Ok((Afterstates { ranks: Arc::clone(ranks), places }, counted));
+        }
         let places = collect(room, ranks.universe(), |after, is_first| {
             let tallies: Vec<Tally> = pieces(ranks)
                 .into_par_iter()
@@ -148,21 +153,6 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
         })?;
         Ok((Afterstates { ranks: Arc::clone(ranks), places }, counted))
-    }
-
-    /// The smaller place of each afterstate, which is its rank: what is stored. `None` when each has one place only.
-    pub(super) fn stored(&self, room: &Room<'_>, after: &Afterstates<R, C>) -> Result<Option<Bitmap>, TaskError> {
-        if R != C {
-            return Ok(None);
-        }
-        collect(room, after.ranks.universe(), |stored, _| {
-            self.for_transposed(after, |place, other| {
-                if place <= other {
-                    stored.insert(place);
-                }
-            });
-        })
-        .map(Some)
     }
 
     /// The afterstates of an age, from the files of its shards.
@@ -181,27 +171,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         }
         words.releaser().release();
         let places = Bitmap::from_words(words, info.ranks());
-        let after = Afterstates { ranks: self.ranks(info.layer.0), places };
-        if R != C {
-            return Ok(after);
-        }
-        let places = collect(room, info.ranks(), |places, _| {
-            self.for_transposed(&after, |place, other| {
-                places.insert(place);
-                places.insert(other);
-            });
-        })?;
-        Ok(Afterstates { ranks: after.ranks, places })
-    }
-
-    /// Calls `f` with each place of a set and the place of the transposed board, on all threads.
-    fn for_transposed(&self, after: &Afterstates<R, C>, f: impl Fn(u64, u64) + Sync) {
-        const WORDS: usize = 1 << 10;
-        let words = after.places.words();
-        (0..words.len().div_ceil(WORDS)).into_par_iter().for_each_init(Batch::default, |batch, piece| {
-            let range = piece * WORDS..words.len().min((piece + 1) * WORDS);
-            run(TransposeWords { ranks: &after.ranks, words, range, batch, f: &f });
-        });
+        Ok(Afterstates { ranks: self.ranks(info.layer.0), places })
     }
 
     /// Enumerates the ages of a stage; counts them unless they were counted before.
@@ -216,11 +186,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         for at in run {
             let (info, age) = (&self.layers[at], self.layers[at].layer.0);
             let (after, tally) = self.move_layer(&room, &self.ranks(age), &known)?;
-            let stored = self.stored(&room, &after)?;
-            let (states, terminal) = (tally.twice_states / 2, tally.twice_terminal / 2);
-            io.progress(info.layer, states)?;
+            io.progress(info.layer, tally.states)?;
             let mut of_parts = Vec::with_capacity(info.parts.len());
-            for_parts(info, stored.as_ref().unwrap_or(&after.places), |part, _, keys| {
+            for_parts(info, &after.places, |part, _, keys| {
                 if written.contains(&at) {
                     io.put_index(self.stages.kind(stage, at), info.layer, part, Keys::Bits(keys))?;
                 }
@@ -228,7 +196,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 Ok(())
             })?;
             if counts {
-                self.put_counts(info, states, terminal, &of_parts, io)?;
+                self.put_counts(info, tally, &of_parts, io)?;
             }
             known.retain(|known| known.ranks.age() + 4 > age);
             known.push(after);
@@ -240,15 +208,14 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     fn put_counts(
         &self,
         info: &LayerInfo,
-        states: u64,
-        terminal: u64,
+        tally: Tally,
         of_parts: &[u64],
         io: &dyn TaskIo,
     ) -> Result<(), TaskError> {
         let all = [of_parts.iter().sum()];
         let afterstates = if info.shards.len() == of_parts.len() { of_parts } else { &all[..] };
         for (shard, &afterstates) in (0..).zip(afterstates) {
-            let (states, terminal) = if shard == 0 { (states, terminal) } else { (0, 0) };
+            let Tally { states, terminal } = if shard == 0 { tally } else { Tally::default() };
             io.put_counts(info.layer, shard, Counts { states, afterstates, terminal })?;
         }
         Ok(())
@@ -289,33 +256,8 @@ impl<const R: usize, const C: usize> Job for MoveBlocks<'_, R, C> {
             let counted = game.move_block(ranks, block, states, within, after, batch);
             tally = [tally, counted].into_iter().sum();
             after.insert_block(within);
-            if R == C {
-                game.transpose_block(ranks, within.places(places), after, batch);
-            }
         }
         tally
-    }
-}
-
-/// Transposes the boards of some words of a set.
-struct TransposeWords<'a, F, const R: usize, const C: usize> {
-    ranks: &'a LayerRanks<R, C>,
-    words: &'a [u64],
-    range: Range<usize>,
-    batch: &'a mut Batch,
-    f: &'a F,
-}
-
-impl<F: Fn(u64, u64), const R: usize, const C: usize> Job for TransposeWords<'_, F, R, C> {
-    type Output = ();
-    const IS_WIDE: bool = is_wide::<R, C>();
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let Self { ranks, words, range, batch, f } = self;
-        let mut boards = Boards::new(ranks, places(|at| words[at], (range.start as u64) << 6..(range.end as u64) << 6));
-        while let Some(of_batch) = boards.transpose_next(batch) {
-            of_batch.iter().zip(&batch.up).for_each(|(&place, &other)| f(place, other.into()));
-        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod ranks;
 mod room;
 pub mod rows;
 mod spawn;
+mod square;
 mod states;
 #[cfg(test)]
 mod tests;

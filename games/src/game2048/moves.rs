@@ -1,31 +1,27 @@
-//! The moves of the states of a block, for the forward pass.
+//! The moves of the states of a block of rectangles, for the forward pass.
 //!
 //! A move to the left or right takes a stripe to a stripe of the same block: once its upper rows are looked up, the last rows go through a
-//! table of numbers. On rectangles the boards are collected for the moves up and down ([`super::vertical`]). On square boards
-//! those are the moves to the left and right of the transposed boards, which are states as well: nothing but transposing is left.
+//! table of numbers. The boards are collected for the moves up and down ([`super::vertical`]).
 
 use super::Game2048;
 use super::bits::{AtomicBits, BlockBits, ones};
 use super::lanes::run;
 use super::lines::Lines;
-use super::ranks::{Block, Cursor, LayerRanks, Reading, Stripe};
+use super::ranks::{Block, LayerRanks, Reading, Stripe};
 use super::rows::{RowInfo, RowSteps};
 use super::spawn::{Upper, stripes};
-use super::vertical::{ILLEGAL, TOGETHER, Transposed, UpDown};
+use super::vertical::{ILLEGAL, TOGETHER, UpDown};
 
-/// What a piece of a layer counts: twice the number of boards, so that on square boards a board and the transposed one count one each.
+/// What a piece of a layer counts.
 #[derive(Clone, Copy, Default)]
 pub struct Tally {
-    pub twice_states: u64,
-    pub twice_terminal: u64,
+    pub states: u64,
+    pub terminal: u64,
 }
 
 impl std::iter::Sum for Tally {
     fn sum<I: Iterator<Item = Self>>(pieces: I) -> Self {
-        pieces.fold(Self::default(), |a, b| Self {
-            twice_states: a.twice_states + b.twice_states,
-            twice_terminal: a.twice_terminal + b.twice_terminal,
-        })
+        pieces.fold(Self::default(), |a, b| Self { states: a.states + b.states, terminal: a.terminal + b.terminal })
     }
 }
 
@@ -60,47 +56,6 @@ impl Batch {
         let Self { boards, up, down, earned } = self;
         run(UpDown { ranks, lines, boards, up, down, earned });
         n
-    }
-
-    /// Ranks the transposed boards, into `up`; how many boards there were.
-    fn transposed<const R: usize, const C: usize>(&mut self, ranks: &LayerRanks<R, C>) -> usize {
-        let n = self.boards.len();
-        self.prepare();
-        run(Transposed { ranks, boards: &self.boards, places: &mut self.up });
-        n
-    }
-}
-
-/// The boards of ascending places, a batch at a time.
-pub struct Boards<'a, P, const R: usize, const C: usize> {
-    ranks: &'a LayerRanks<R, C>,
-    waiting: P,
-    cursor: Option<Cursor<'a, R, C>>,
-    places: [u64; BATCH],
-}
-
-impl<'a, P: Iterator<Item = u64>, const R: usize, const C: usize> Boards<'a, P, R, C> {
-    /// All of these places are still to come.
-    #[inline(always)]
-    pub fn new(ranks: &'a LayerRanks<R, C>, waiting: P) -> Self {
-        Self { ranks, waiting, cursor: None, places: [0; BATCH] }
-    }
-
-    /// Ranks the next boards transposed, into `up` of the batch; gives their places, `None` when none is left.
-    #[inline(always)]
-    pub fn transpose_next(&mut self, batch: &mut Batch) -> Option<&[u64]> {
-        batch.boards.clear();
-        while batch.boards.len() < BATCH
-            && let Some(place) = self.waiting.next()
-        {
-            self.places[batch.boards.len()] = place;
-            batch.boards.push(self.cursor.get_or_insert_with(|| Cursor::at(self.ranks, place)).board(place));
-        }
-        if batch.boards.is_empty() {
-            return None;
-        }
-        let n = batch.transposed(self.ranks);
-        Some(&self.places[..n])
     }
 }
 
@@ -168,12 +123,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 continue;
             }
             let board = |number: u32| upper.board | u64::from(of_last[number as usize]) << last_at;
-            tally.twice_states += 2 * u64::from(bits.count_ones());
-            if R == C {
-                for number in ones(bits) {
-                    tally.twice_states -= 2 - self.weight(ranks, board(number), upper.start + u64::from(number));
-                }
-            }
+            tally.states += u64::from(bits.count_ones());
             let mut stuck = bits;
             if block.is_even() {
                 for number in ones(bits) {
@@ -195,17 +145,15 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             for number in ones(stuck) {
                 let board = board(number);
                 if Lines::<R, C>::empty(board) == 0 && Lines::<R, C>::is_stuck_vertically(board) {
-                    tally.twice_terminal += self.weight(ranks, board, upper.start + u64::from(number));
+                    tally.terminal += 1;
                 }
             }
-            if R != C {
-                batch.boards.extend(ones(bits).map(board));
-                if batch.boards.len() >= BATCH {
-                    self.insert_up_and_down(ranks, batch, everywhere);
-                }
+            batch.boards.extend(ones(bits).map(board));
+            if batch.boards.len() >= BATCH {
+                self.insert_up_and_down(ranks, batch, everywhere);
             }
         }
-        if R != C && !batch.boards.is_empty() {
+        if !batch.boards.is_empty() {
             self.insert_up_and_down(ranks, batch, everywhere);
         }
         tally
@@ -218,35 +166,6 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             insert_all(places, everywhere);
         }
         batch.boards.clear();
-    }
-
-    /// Inserts the transposed boards of what a block's moves made. `places` must be those of the block.
-    #[inline(always)]
-    pub(super) fn transpose_block(
-        &self,
-        ranks: &LayerRanks<R, C>,
-        places: impl Iterator<Item = u64>,
-        everywhere: AtomicBits<'_>,
-        batch: &mut Batch,
-    ) {
-        let mut boards = Boards::new(ranks, places);
-        while let Some(of_batch) = boards.transpose_next(batch) {
-            insert_all(&batch.up[..of_batch.len()], everywhere);
-        }
-    }
-
-    /// 2 for a board whose transposed image has the same place, or on a rectangle; otherwise 1.
-    #[inline(always)]
-    pub(super) fn weight(&self, ranks: &LayerRanks<R, C>, board: u64, place: u64) -> u64 {
-        if R != C {
-            return 2;
-        }
-        let corner = |r: usize, c: usize| board >> (4 * (r * C + c)) & 15;
-        // A symmetry that exchanges rows and columns keeps two opposite corners, or turns all of them.
-        if corner(0, 0) != corner(R - 1, C - 1) && corner(0, C - 1) != corner(R - 1, 0) {
-            return 1;
-        }
-        1 + u64::from(ranks.place(Lines::<R, C>::transpose(board)) == place)
     }
 }
 
@@ -266,7 +185,7 @@ fn moved_bits(bits: u128, steps: &[RowSteps], side: usize, reading: Reading) -> 
 }
 
 #[inline(always)]
-fn insert_all(places: &[u32], set: AtomicBits<'_>) {
+pub(super) fn insert_all(places: &[u32], set: AtomicBits<'_>) {
     let mut legal = [0u32; BATCH + super::rows::MOST_ROWS];
     let mut n = 0;
     for &place in places {

@@ -139,9 +139,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let Some(key) = self.rank(Position(u128::from(board))).filter(|_| !choices.is_empty()) else { return Ok(None) };
         let Some(slot) = table.find(key)? else { return Ok(None) };
         let number = table.scalar(slot, 0)?.value as usize;
-        let ranks = self.ranks(key.layer.0);
         // The move is that of the board at its place. Of this one, it is the move that leads to the same position with the same score.
-        let chosen = self.move_of(&ranks, ranks.unrank(key.rank), number).and_then(|(moved, score)| {
+        let chosen = self.move_of(self.ranks(key.layer.0).unrank(key.rank), number).and_then(|(moved, score)| {
             let (to, reward) = (self.canonical(Position(u128::from(moved))), self.reward(score));
             choices.iter().position(|choice| choice.position == to && choice.reward == reward)
         });

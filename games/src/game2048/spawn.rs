@@ -13,7 +13,7 @@ use super::rows::{NO_ROW, PALINDROME, RowInfo, Rows};
 use crate::keys::Bitmap;
 use std::sync::Arc;
 
-/// The afterstates of an age, unreduced on square boards: places, not ranks.
+/// The afterstates of an age.
 pub struct Afterstates<const R: usize, const C: usize> {
     /// Ranks of the age.
     pub ranks: Arc<LayerRanks<R, C>>,

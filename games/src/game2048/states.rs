@@ -2,18 +2,15 @@
 //!
 //! A state is worth the best over its legal moves of the reward and the afterstate. Moves to the left and right are looked up by
 //! the stripe, as in the forward pass; moves up and down lead anywhere in the layer, so their places are computed for many boards, and the
-//! memory behind them is asked for before it is used. On square boards the moves up and down of a board are those to the left and right of
-//! the transposed one: the best of those is found first for every state, then each state takes the better of its own and
-//! its image's.
+//! memory behind them is asked for before it is used. Square boards go another way ([`super::square`]).
 
 use super::Game2048;
 use super::after::{Valued, Values, numbers_of_blocks};
-use super::best::{Best, Columns, Finds, Looks};
+use super::best::{Best, Finds, Looks};
 use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits};
 use super::forward::{Bench, fill_windows, pieces, releasers};
-use super::lanes::{Job, Lanes, is_wide, prefetch, run};
-use super::lines::Lines;
-use super::moves::{BATCH, Batch, Boards};
+use super::lanes::{Job, Lanes, is_wide, run};
+use super::moves::Batch;
 use super::ranks::LayerRanks;
 use super::room::Room;
 use super::spawn::{Afterstates, Origin, states_of_block};
@@ -54,6 +51,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let mut states = RankedBits::begin(words, |words| room.array(words))?;
         let told = states.releaser();
         let fill = |into: AtomicBits<'_>, _| {
+            if const { R == C } {
+                return self.push_states(origin, into, &done);
+            }
             let covered = into.places();
             pieces(ranks).into_par_iter().for_each_init(Bench::default, |bench, blocks| {
                 if blocks.end > blocks.start
@@ -80,14 +80,14 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         set: RankedBits,
         after: &Valued<R, C>,
     ) -> Result<Solved<R, C>, TaskError> {
-        let (n, words) = (set.count() as usize, after.set.words());
-        let mut windows = room.windows(words, 16 + (8 * after.set.count()).div_ceil(words.max(1) as u64));
-        if R == C {
-            windows = std::iter::once(0..words).collect();
+        if const { R == C } {
+            return self.value_square_states(room, ranks, set, after);
         }
+        let (n, words) = (set.count() as usize, after.set.words());
+        let windows = room.windows(words, 16 + (8 * after.set.count()).div_ceil(words.max(1) as u64));
         let mut values = room.array::<f64>(n)?;
-        // What is known of the states between passes. With one pass over a rectangle that is nothing.
-        let keeps = R == C || windows.len() > 1;
+        // What is known of the states between passes. With one pass that is nothing.
+        let keeps = windows.len() > 1;
         let mut bests = room.array::<Best>(if keeps { n } else { 0 })?;
         let plays = self.spec.keep == Keep::Play;
         let mut chosen = room.array::<u8>(if plays { n } else { 0 })?;
@@ -96,8 +96,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         for (number, window) in windows.iter().enumerate() {
             let (is_first, is_last) = (number == 0, number + 1 == windows.len());
             let looks = Looks { places: (window.start as u64) << 6..(window.end as u64) << 6, is_first, is_last };
-            let of_moves = if R == C { &mut [][..] } else { &mut chosen };
-            let finds = Finds { values: &mut values, bests: &mut bests, chosen: of_moves };
+            let finds = Finds { values: &mut values, bests: &mut bests, chosen: &mut chosen };
             let found: Vec<Vec<LayerStats>> = split_finds(ranks, set.view(), pieces(ranks), finds)
                 .into_par_iter()
                 .map_init(Bench::default, |bench, (blocks, finds)| {
@@ -112,29 +111,15 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 after.release();
             }
         }
-        if R == C {
-            let finds = Finds { values: &mut values, chosen: &mut chosen, ..Finds::default() };
-            let found: Vec<Vec<LayerStats>> = split_finds(ranks, set.view(), pieces(ranks), finds)
-                .into_par_iter()
-                .map_init(Bench::default, |bench, (blocks, finds)| {
-                    run(JoinTransposed { ranks, set: set.view(), lateral: &bests, blocks, finds, batch: &mut bench.batch })
-                })
-                .collect();
-            stats = total(found.into_iter().flatten());
-        }
         Ok(Solved { states: Valued { ranks: Arc::clone(ranks), set, values }, chosen, stats })
     }
 
-    /// The board that a numbered move makes of one as it lies at its place, and what it scores: 0 to the left, 1 to the right, 2 up and 3
-    /// down; on square boards 2 and 3 are to the left and right of the transposed board as that lies at its place. `None` when the move is
-    /// not legal.
-    pub(super) fn move_of(&self, ranks: &LayerRanks<R, C>, board: u64, number: usize) -> Option<(u64, u32)> {
-        let is_transposed = R == C && number >= 2;
-        let side = if is_transposed { number - 2 } else { number };
-        let lies = if is_transposed { ranks.unrank(ranks.place(Lines::<R, C>::transpose(board))) } else { board };
-        let moves = self.lines.moves(lies);
-        let moved = *moves.boards.get(side)?;
-        (moved != lies).then(|| (moved, moves.score(side)))
+    /// The board that a numbered move makes, and what it scores: 0 to the left, 1 to the right, 2 up and 3 down. `None` when the move is not
+    /// legal.
+    pub(super) fn move_of(&self, board: u64, number: usize) -> Option<(u64, u32)> {
+        let moves = self.lines.moves(board);
+        let moved = *moves.boards.get(number)?;
+        (moved != board).then(|| (moved, moves.score(number)))
     }
 
     /// The moves of a state, board by board.
@@ -191,7 +176,7 @@ impl<const R: usize, const C: usize> Job for MakeStates<'_, R, C> {
     }
 }
 
-/// The values of the states of some blocks; on square boards, the moves to the left and right alone.
+/// The values of the states of some blocks of rectangles.
 struct ValueStates<'a, const R: usize, const C: usize> {
     game: &'a Game2048<R, C>,
     ranks: &'a LayerRanks<R, C>,
@@ -213,68 +198,11 @@ impl<const R: usize, const C: usize> Job for ValueStates<'_, R, C> {
         for number in blocks {
             let block = &ranks.blocks[number];
             let of_block = finds.take(set.numbers(&ranks.block_ranks(number)).len());
-            if R == C {
-                game.lateral_block(ranks, block, set, after, looks, of_block.bests);
-            } else if of_block.bests.is_empty() {
+            if of_block.bests.is_empty() {
                 found.push(game.value_block::<false>(ranks, block, set, after, looks, batch, of_block));
             } else {
                 found.push(game.value_block::<true>(ranks, block, set, after, looks, batch, of_block));
             }
-        }
-        found
-    }
-}
-
-/// Gives each state of some blocks of a square board the moves of its image.
-struct JoinTransposed<'a, const R: usize, const C: usize> {
-    ranks: &'a LayerRanks<R, C>,
-    set: Ranked<'a>,
-    lateral: &'a [Best],
-    blocks: Range<usize>,
-    finds: Finds<'a>,
-    batch: &'a mut Batch,
-}
-
-impl<const R: usize, const C: usize> Job for JoinTransposed<'_, R, C> {
-    type Output = Vec<LayerStats>;
-    const IS_WIDE: bool = is_wide::<R, C>();
-    #[inline(always)]
-    fn run<L: Lanes>(self) -> Vec<LayerStats> {
-        let Self { ranks, set, lateral, blocks, finds, batch } = self;
-        let mut found = Vec::with_capacity(blocks.len());
-        let Some(first) = ranks.blocks.get(blocks.start) else { return found };
-        let (first, mut at) = (set.before(first.base.into()) as usize, 0);
-        for number in blocks {
-            let mut stats = Columns::default();
-            let mut boards = Boards::new(ranks, set.places(ranks.block_ranks(number)));
-            while let Some(places) = boards.transpose_next(batch) {
-                let n = places.len();
-                for &place in &batch.up[..n] {
-                    set.prefetch(place.into());
-                }
-                let mut images = [0usize; BATCH];
-                for (image, &place) in images.iter_mut().zip(&batch.up[..n]) {
-                    *image = set.find(place.into());
-                    prefetch(lateral, *image);
-                }
-                let (mut best, mut second, mut moves) = ([0.0; BATCH], [0.0; BATCH], [0; BATCH]);
-                for i in 0..n {
-                    let both = lateral[first + at].join(lateral[images[i]].of_transposed());
-                    finds.values[at] = both.value();
-                    if let Some(chosen) = finds.chosen.get_mut(at) {
-                        *chosen = both.chosen as u8;
-                    }
-                    // Of a board and its image one counts.
-                    if places[i] <= u64::from(batch.up[i]) {
-                        (best[i], second[i], moves[i]) = (finds.values[at], both.second, both.moves);
-                    }
-                    at += 1;
-                }
-                for ((best, second), moves) in best.as_chunks().0.iter().zip(second.as_chunks().0).zip(moves.as_chunks().0) {
-                    stats.add(best, second, moves);
-                }
-            }
-            found.push(stats.sum());
         }
         found
     }

@@ -1,4 +1,4 @@
-//! Places of boards that a move up or down, or exchanging rows and columns, takes out of their block: many boards at a time.
+//! Places of boards that a move takes out of their block: many boards at a time.
 //!
 //! Moves to the left and right stay in the block and are done by the stripe. Up and down change the sums of the rows; where they lead
 //! is computed from scratch: one look-up a column gives both moves, one a row what its rank needs, one a board the offset of the block.
@@ -131,30 +131,72 @@ fn place<L: Lanes, const R: usize, const C: usize>(ranks: &LayerRanks<R, C>, inf
     offset.add(upper.mul32(count)).add(last.shr_by(number_at).and(seven))
 }
 
-/// Where the boards of a layer lie with rows and columns exchanged. Square boards only.
-pub struct Transposed<'a, const R: usize, const C: usize> {
-    /// Ranks of the layer.
-    pub ranks: &'a LayerRanks<R, C>,
-    /// The boards: a multiple of [`TOGETHER`].
-    pub boards: &'a [u64],
-    /// Becomes their places.
-    pub places: &'a mut [u32],
+/// The ranks of square boards of a layer: the smaller place of a board and the transposed one.
+#[inline(always)]
+pub fn ranked<L: Lanes, const R: usize, const C: usize>(ranks: &LayerRanks<R, C>, boards: &[u64], to: &mut [u32]) {
+    if R > 3 {
+        for (&board, to) in boards.iter().zip(to) {
+            *to = ranks.rank(board) as u32;
+        }
+        return;
+    }
+    for (boards, to) in boards.chunks_exact(L::WIDTH).zip(to.chunks_exact_mut(L::WIDTH)) {
+        let board = L::load(boards);
+        smaller_place(ranks, infos::<L, R, C>(ranks, board), board).store32(to);
+    }
 }
 
-impl<const R: usize, const C: usize> Transposed<'_, R, C> {
+#[inline(always)]
+fn smaller_place<L: Lanes, const R: usize, const C: usize>(ranks: &LayerRanks<R, C>, infos: [L; R], board: L) -> L {
+    let (one, other) = (place(ranks, infos), place(ranks, self::infos::<L, R, C>(ranks, transposed::<L, R>(board))));
+    L::select(one.below(other), one, other)
+}
+
+/// Where square boards of a layer go by all four moves.
+pub struct FourWays<'a, const R: usize, const C: usize, const N: usize> {
+    /// Ranks of the layer.
+    pub ranks: &'a LayerRanks<R, C>,
+    /// The moves of rows and columns.
+    pub lines: &'a Lines<R, C>,
+    /// The boards: a multiple of [`TOGETHER`].
+    pub boards: &'a [u64],
+    /// Become the ranks after a move to the left, to the right, up and down, or [`ILLEGAL`].
+    pub to: &'a mut [[u32; N]; 4],
+    /// Become what the rows earned before, after a move to the side, and after one up or down, all less the same.
+    pub earned: &'a mut [[u32; N]; 3],
+}
+
+impl<const R: usize, const C: usize, const N: usize> FourWays<'_, R, C, N> {
     /// Fills in the answers.
     #[inline(always)]
     pub fn compute<L: Lanes>(self) {
-        let Self { ranks, boards, places } = self;
+        let Self { ranks, lines, boards, to, earned } = self;
         if R > 3 {
-            for (board, place) in boards.iter().zip(places) {
-                *place = ranks.place(Lines::<R, C>::transpose(*board)) as u32;
+            for (i, &board) in boards.iter().enumerate() {
+                let moves = lines.moves(board);
+                for (to, &moved) in to.iter_mut().zip(&moves.boards) {
+                    to[i] = if moved == board { ILLEGAL } else { ranks.rank(moved) as u32 };
+                }
+                (earned[0][i], earned[1][i], earned[2][i]) = (0, moves.across, moves.along);
             }
             return;
         }
-        for (boards, places) in boards.chunks_exact(L::WIDTH).zip(places.chunks_exact_mut(L::WIDTH)) {
-            let board = transposed::<L, R>(L::load(boards));
-            place(ranks, infos::<L, R, C>(ranks, board)).store32(places);
+        let earned_by = |infos: &[L; R]| infos.iter().fold(L::splat(0), |sum, info| sum.add(info.shr(RowInfo::EARNED_AT)));
+        for at in (0..boards.len()).step_by(L::WIDTH) {
+            let board = L::load(&boards[at..at + L::WIDTH]);
+            earned_by(&infos::<L, R, C>(ranks, board)).store32(&mut earned[0][at..at + L::WIDTH]);
+            // Moves to the side are those along the columns of the transposed board.
+            let [across, along] = &mut earned[1..] else { unreachable!("there are three") };
+            let (to_side, to_end) = to.split_at_mut(2);
+            for (board, (earned, to)) in [transposed::<L, R>(board), board].into_iter().zip([(across, to_side), (along, to_end)]) {
+                let (back, forth) = moved::<L, R, C>(lines, board);
+                let of_back = infos::<L, R, C>(ranks, back);
+                earned_by(&of_back).store32(&mut earned[at..at + L::WIDTH]);
+                let legal = |moved: L, place: L| L::select(moved.equals(board), L::splat(ILLEGAL.into()), place);
+                legal(back, smaller_place(ranks, of_back, back)).store32(&mut to[0][at..at + L::WIDTH]);
+                let of_forth = infos::<L, R, C>(ranks, forth);
+                legal(forth, smaller_place(ranks, of_forth, forth)).store32(&mut to[1][at..at + L::WIDTH]);
+            }
         }
     }
 }
@@ -181,15 +223,6 @@ impl<const R: usize, const C: usize> Job for UpDown<'_, R, C> {
     }
 }
 
-impl<const R: usize, const C: usize> Job for Transposed<'_, R, C> {
-    type Output = ();
-    const IS_WIDE: bool = is_wide::<R, C>();
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        self.compute::<L>();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::lanes::{Width, run_at};
@@ -206,25 +239,58 @@ mod tests {
         boards.resize(boards.len().next_multiple_of(TOGETHER), boards[0]);
         for width in [Width::One, Width::Four, Width::Eight].into_iter().filter(|width| width.is_there()) {
             let empty = || vec![0; boards.len()];
-            let (mut up, mut down, mut earned, mut places) = (empty(), empty(), empty(), empty());
             if R == C {
-                run_at(width, Transposed { ranks: &ranks, boards: &boards, places: &mut places });
-            } else {
-                let job =
-                    UpDown { ranks: &ranks, lines: &lines, boards: &boards, up: &mut up, down: &mut down, earned: &mut earned };
-                run_at(width, job);
-            }
-            for (i, &board) in boards.iter().enumerate() {
-                if R == C {
-                    assert_eq!(u64::from(places[i]), ranks.place(Lines::<R, C>::transpose(board)), "{width:?} {board:x}");
-                    continue;
+                for boards in boards.chunks(TOGETHER) {
+                    let (mut to, mut earned) = ([[0; TOGETHER]; 4], [[0; TOGETHER]; 3]);
+                    run_at(width, Square { ranks: &ranks, lines: &lines, boards, to: &mut to, earned: &mut earned });
+                    for (i, &board) in boards.iter().enumerate() {
+                        let moves = lines.moves(board);
+                        let rank = |moved: u64| if moved == board { ILLEGAL } else { ranks.rank(moved) as u32 };
+                        assert_eq!(to.map(|to| to[i]), moves.boards.map(rank), "{width:?} {board:x}");
+                        let scores = [1, 2].map(|kind: usize| earned[kind][i] - earned[0][i]);
+                        assert_eq!(scores, [moves.across, moves.along], "{width:?} {board:x}");
+                    }
+                    run_at(width, Itself { ranks: &ranks, boards, to: &mut to[0] });
+                    assert!(boards.iter().zip(to[0]).all(|(&board, to)| u64::from(to) == ranks.rank(board)), "{width:?}");
                 }
+                continue;
+            }
+            let (mut up, mut down, mut earned) = (empty(), empty(), empty());
+            let job = UpDown { ranks: &ranks, lines: &lines, boards: &boards, up: &mut up, down: &mut down, earned: &mut earned };
+            run_at(width, job);
+            for (i, &board) in boards.iter().enumerate() {
                 let moves = lines.moves(board);
                 let place = |moved: u64| if moved == board { ILLEGAL } else { ranks.place(moved) as u32 };
                 assert_eq!((up[i], down[i]), (place(moves.boards[2]), place(moves.boards[3])), "{width:?} {board:x}");
                 let before: u64 = (0..R).map(|r| rows.row(board, r).earned()).sum();
                 assert_eq!(u64::from(earned[i]) - before, u64::from(moves.along), "{width:?} {board:x}");
             }
+        }
+    }
+
+    struct Itself<'a, const R: usize, const C: usize> {
+        ranks: &'a LayerRanks<R, C>,
+        boards: &'a [u64],
+        to: &'a mut [u32],
+    }
+
+    impl<const R: usize, const C: usize> Job for Itself<'_, R, C> {
+        type Output = ();
+        const IS_WIDE: bool = true;
+        #[inline(always)]
+        fn run<L: Lanes>(self) {
+            ranked::<L, R, C>(self.ranks, self.boards, self.to);
+        }
+    }
+
+    type Square<'a, const R: usize, const C: usize> = FourWays<'a, R, C, TOGETHER>;
+
+    impl<const R: usize, const C: usize> Job for Square<'_, R, C> {
+        type Output = ();
+        const IS_WIDE: bool = true;
+        #[inline(always)]
+        fn run<L: Lanes>(self) {
+            self.compute::<L>();
         }
     }
 
@@ -236,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn transposed_boards_are_ranked_alike_at_every_width() {
+    fn square_boards_are_ranked_alike_at_every_width() {
         every_width_ranks_as_one_board_does::<2, 2>(28);
         every_width_ranks_as_one_board_does::<3, 3>(120);
         every_width_ranks_as_one_board_does::<4, 4>(40);
