@@ -23,6 +23,7 @@
 use crate::error::Corruption;
 use crate::layout::{Codec, Group, checksum};
 use crate::pack::Packed;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The payload of a group as it was packed: in place, or decompressed.
@@ -52,13 +53,28 @@ pub(crate) struct Encoded {
     pub(crate) payload: Vec<u8>,
 }
 
+thread_local! {
+    /// One for each thread: making one takes longer than compressing a group. What was compressed before changes nothing.
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// The bytes as a zstd frame; `None` when zstd fails, which costs nothing but room.
+fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|compressor| {
+        if compressor.is_none() {
+            *compressor = zstd::bulk::Compressor::new(LEVEL).ok();
+        }
+        compressor.as_mut()?.compress(bytes).ok()
+    })
+}
+
 /// Compresses a payload, if that is asked for and makes it shorter.
 pub(crate) fn encode(packed: Packed, compress: bool) -> Encoded {
     let Packed { form, base, step, error, bytes } = packed;
     // Groups are bounded far below 4 GiB: 65,536 scalars, or 256 distributions of 4,096 entries.
     #[allow(clippy::cast_possible_truncation)]
     let raw_length = bytes.len() as u32;
-    let compressed = compress.then(|| zstd::bulk::compress(&bytes, LEVEL).ok()).flatten();
+    let compressed = compress.then(|| compressed(&bytes)).flatten();
     let (codec, payload) = match compressed.filter(|compressed| compressed.len() < bytes.len()) {
         Some(compressed) => (Codec::Zstd, compressed),
         None => (Codec::Raw, bytes),

@@ -17,6 +17,7 @@ use crate::pack::{Packed, Unfit, pack_choices, pack_dists, pack_scalars};
 use crate::record::{FileKind, FileRecord, artifact_path};
 use rayon::prelude::*;
 use sha2::Digest as _;
+use std::collections::BTreeMap;
 
 /// A column to be written.
 #[derive(Clone, Copy, Debug)]
@@ -238,15 +239,21 @@ fn write_column(
         })?;
         Ok(encode(packed, compress))
     };
-    let compress = !exact && compression_pays(groups, &make)?;
+    let mut made = if exact { BTreeMap::new() } else { sample(groups, &make)? };
+    let compress = compression_pays(&made);
+    if !compress {
+        made.clear();
+    }
     out.begin(SectionKind::Column(number));
     let mut table = Vec::new();
     let (mut error, mut offset) = (0.0, 0);
     for first in (0..groups).step_by(usize::try_from(BATCH).unwrap_or(1)) {
-        let batch: Vec<Result<Encoded, StoreError>> =
-            (first..(first + BATCH).min(groups)).into_par_iter().map(|group| make(group, compress)).collect();
+        let missing = |group: u64| (!made.contains_key(&group)).then(|| make(group, compress));
+        let batch: Vec<Option<Result<Encoded, StoreError>>> =
+            (first..(first + BATCH).min(groups)).into_par_iter().map(missing).collect();
         for (group, encoded) in (first..).zip(batch) {
-            let Encoded { group: mut entry, mut payload } = encoded?;
+            let encoded = encoded.unwrap_or_else(|| Ok(made.remove(&group).expect("it is made, or missing")))?;
+            let Encoded { group: mut entry, mut payload } = encoded;
             entry.offset = offset;
             table.extend_from_slice(&entry.sealed(group, &payload).bytes());
             error = if entry.error > error { entry.error } else { error };
@@ -260,18 +267,24 @@ fn write_column(
     Ok(error)
 }
 
-/// Whether compression saves an eighth of a sample of groups, spread evenly.
-fn compression_pays(groups: u64, make: &(dyn Fn(u64, bool) -> Result<Encoded, StoreError> + Sync)) -> Result<bool, StoreError> {
+/// Some groups, spread evenly, compressed.
+fn sample(
+    groups: u64,
+    make: &(dyn Fn(u64, bool) -> Result<Encoded, StoreError> + Sync),
+) -> Result<BTreeMap<u64, Encoded>, StoreError> {
     let sample = SAMPLE.min(groups);
-    let sizes: Result<Vec<(u64, u64)>, StoreError> = (0..sample)
-        .into_par_iter()
-        .map(|i| {
-            let group = make(i * groups / sample, true)?.group;
-            Ok((u64::from(group.raw_length), u64::from(group.length)))
-        })
-        .collect();
-    let (raw, stored) = sizes?.into_iter().fold((0, 0), |(a, b), (raw, stored)| (a + raw, b + stored));
-    Ok(raw - stored >= raw.div_ceil(8) && raw > 0)
+    let one = |i| {
+        let group = i * groups / sample;
+        Ok((group, make(group, true)?))
+    };
+    (0..sample).into_par_iter().map(one).collect()
+}
+
+/// Whether compression saves an eighth of a sample.
+fn compression_pays(sample: &BTreeMap<u64, Encoded>) -> bool {
+    let sizes = sample.values().map(|made| (u64::from(made.group.raw_length), u64::from(made.group.length)));
+    let (raw, stored) = sizes.fold((0, 0), |(a, b), (raw, stored)| (a + raw, b + stored));
+    raw - stored >= raw.div_ceil(8) && raw > 0
 }
 
 /// Bytes collected before they are hashed and written.
