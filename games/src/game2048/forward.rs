@@ -205,13 +205,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     /// Records what was counted. States do not lie in shards: the first has them all.
-    fn put_counts(
-        &self,
-        info: &LayerInfo,
-        tally: Tally,
-        of_parts: &[u64],
-        io: &dyn TaskIo,
-    ) -> Result<(), TaskError> {
+    fn put_counts(&self, info: &LayerInfo, tally: Tally, of_parts: &[u64], io: &dyn TaskIo) -> Result<(), TaskError> {
         let all = [of_parts.iter().sum()];
         let afterstates = if info.shards.len() == of_parts.len() { of_parts } else { &all[..] };
         for (shard, &afterstates) in (0..).zip(afterstates) {

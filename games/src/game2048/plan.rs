@@ -238,9 +238,8 @@ pub fn task(layers: &[LayerInfo], stages: &Stages, is_square: bool, task: TaskId
 /// Bitmaps of a layer's universe that the forward pass holds at once: afterstates of three ages, an encoded copy, and what is written.
 const FORWARD_BITMAPS: u64 = 5;
 /// Bytes a rank that the backward pass holds at once, if every rank were reachable: values of three ages of states and one of
-/// afterstates and a packed copy (36), ranked sets of four (1), bitmaps of three (1), on square boards the best moves (24), the moves that
-/// are kept (1).
-const BACKWARD_BYTES: u64 = 63;
+/// afterstates and a packed copy (36), ranked sets of four (1), bitmaps of three (1), the moves that are kept (1).
+const BACKWARD_BYTES: u64 = 39;
 /// Memory with which windows over the largest layer work without reading more than computing.
 const WINDOWS_BYTES: u64 = 128 << 20;
 /// Memory for the values of a layer of a square board: more states than any that fits a small disk has.

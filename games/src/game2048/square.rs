@@ -165,7 +165,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             (range, of_piece)
         };
         let of_pieces: Vec<_> = pieces(ranks.universe()).collect::<Vec<_>>().into_iter().map(split).collect();
-        of_pieces.into_par_iter().for_each(|(range, values)| run(MeanOfBoards { game: self, ranks, set, children, range, values }));
+        of_pieces
+            .into_par_iter()
+            .for_each(|(range, values)| run(MeanOfBoards { game: self, ranks, set, children, range, values }));
     }
 
     /// The set of states of a layer of square boards, as words.

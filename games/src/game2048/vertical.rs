@@ -188,7 +188,8 @@ impl<const R: usize, const C: usize, const N: usize> FourWays<'_, R, C, N> {
             // Moves to the side are those along the columns of the transposed board.
             let [across, along] = &mut earned[1..] else { unreachable!("there are three") };
             let (to_side, to_end) = to.split_at_mut(2);
-            for (board, (earned, to)) in [transposed::<L, R>(board), board].into_iter().zip([(across, to_side), (along, to_end)]) {
+            for (board, (earned, to)) in [transposed::<L, R>(board), board].into_iter().zip([(across, to_side), (along, to_end)])
+            {
                 let (back, forth) = moved::<L, R, C>(lines, board);
                 let of_back = infos::<L, R, C>(ranks, back);
                 earned_by(&of_back).store32(&mut earned[at..at + L::WIDTH]);
