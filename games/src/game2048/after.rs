@@ -102,7 +102,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             self.value_square_afterstates(ranks, set, views, &mut values);
             return Ok(values);
         }
-        split_values(ranks, set, pieces(ranks), &mut values).into_par_iter().for_each(|(blocks, values)| {
+        split_values(ranks, set, pieces(ranks), &mut values).into_par_iter().with_max_len(1).for_each(|(blocks, values)| {
             run(ValueAfterstates { game: self, ranks, set, children: views, blocks, values });
             children.into_iter().flatten().for_each(Valued::release);
             done.iter().for_each(Releaser::release);

@@ -52,7 +52,15 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let words = now.places.words();
             let mut set = RankedBits::begin(words.len(), |words| room.array_anywhere(words, 0))?;
             set.tell(0, words);
-            let values = self.value_afterstates(&room, &now.ranks, &set, children)?;
+            let value = || self.value_afterstates(&room, &now.ranks, &set, children);
+            let make = || self.states_of(&room, &now.ranks, &known);
+            // Square boards have small layers, with little for every thread to do; and no windows, which share the memory.
+            let (values, states) = if const { R == C } {
+                let (values, states) = rayon::join(value, make);
+                (values?, Some(states?))
+            } else {
+                (value()?, None)
+            };
             let after = Valued { ranks: Arc::clone(&now.ranks), set, values };
             match self.spec.keep {
                 Keep::Values => put_shards(info, &now.places, after.set.view(), &after.values, io)?,
@@ -62,7 +70,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             after.release();
             drop(now);
             above.retain(|states| states.ranks.age() < age + 4);
-            let states = self.states_of(&room, &after.ranks, &known)?;
+            let states = match states {
+                Some(states) => states,
+                None => self.states_of(&room, &after.ranks, &known)?,
+            };
             let Solved { states, chosen, stats } = self.value_states(&room, &after.ranks, states, &after)?;
             if self.spec.keep == Keep::Play {
                 let set = states.set.view();

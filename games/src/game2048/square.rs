@@ -36,7 +36,7 @@ const ROOM: usize = BATCH + 16;
 
 /// The pieces of so many places.
 fn pieces(universe: u64) -> impl IndexedParallelIterator<Item = Range<u64>> {
-    (0..universe.div_ceil(PIECE) as usize).into_par_iter().map(move |piece| {
+    (0..universe.div_ceil(PIECE) as usize).into_par_iter().with_max_len(1).map(move |piece| {
         let start = piece as u64 * PIECE;
         start..universe.min(start + PIECE)
     })
@@ -100,13 +100,14 @@ fn boards<'a, const R: usize, const C: usize>(
 impl<const R: usize, const C: usize> Game2048<R, C> {
     /// Puts in the states of a layer of square boards.
     pub(super) fn push_states(&self, origin: Origin<'_, R, C>, into: AtomicBits<'_>, done: &[Releaser]) {
-        for (tile, parent) in (1..).zip(origin.parents) {
-            let Some(parent) = parent else { continue };
+        let give = |(parent, tile): (Option<Parent<'_, R, C>>, u64)| {
+            let Some(parent) = parent else { return };
             pieces(parent.ranks.universe()).for_each(|range| {
                 run(GiveTile { origin, parent, tile, range, into });
                 done.iter().for_each(Releaser::release);
             });
-        }
+        };
+        origin.parents.into_par_iter().zip([1, 2]).for_each(give);
         for &board in origin.starts {
             into.insert(origin.ranks.rank(board));
         }
@@ -140,6 +141,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             .collect();
         let found: Vec<LayerStats> = of_pieces
             .into_par_iter()
+            .with_max_len(1)
             .map(|(range, finds)| {
                 let found = run(ValueBoards { game: self, ranks, set: set.view(), after: after.view(), range, finds });
                 done.iter().for_each(Releaser::release);
@@ -167,6 +169,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let of_pieces: Vec<_> = pieces(ranks.universe()).collect::<Vec<_>>().into_iter().map(split).collect();
         of_pieces
             .into_par_iter()
+            .with_max_len(1)
             .for_each(|(range, values)| run(MeanOfBoards { game: self, ranks, set, children, range, values }));
     }
 
