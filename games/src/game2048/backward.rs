@@ -54,8 +54,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             set.tell(0, words);
             let value = || self.value_afterstates(&room, &now.ranks, &set, children);
             let make = || self.states_of(&room, &now.ranks, &known);
-            // Square boards have small layers, with little for every thread to do; and no windows, which share the memory.
-            let (values, states) = if const { R == C } {
+            // Side by side where both fit, so that threads wait less for each other.
+            let (values, states) = if room.holds(words.len() as u64 * 24 + set.count() * 8) {
                 let (values, states) = rayon::join(value, make);
                 (values?, Some(states?))
             } else {

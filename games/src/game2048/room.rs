@@ -50,6 +50,11 @@ impl<'a> Room<'a> {
         Ok(Array::in_scratch(self.io.scratch(bytes)?))
     }
 
+    /// Whether arrays of so many bytes that are looked up anywhere fit together.
+    pub fn holds(&self, bytes: u64) -> bool {
+        bytes <= self.anywhere
+    }
+
     /// Cuts so many words into windows, for look-ups in arrays of so many bytes a word.
     pub fn windows(&self, words: usize, bytes_a_word: u64) -> Vec<Range<usize>> {
         let most = usize::try_from((self.anywhere / bytes_a_word.max(1)).max(1)).unwrap_or(usize::MAX);
