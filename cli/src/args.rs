@@ -1,7 +1,7 @@
 //! The command line as a whole. The arguments of a verb stand at the head of its file.
 
 use crate::failure::Failure;
-use crate::{build, completions, info, predict, probe, stats, verify};
+use crate::{build, completions, export, info, predict, probe, stats, verify};
 use clap::{Parser, Subcommand};
 use strata_games::{StateSpace, TableName};
 
@@ -44,6 +44,8 @@ pub enum Verb {
     Verify(verify::Args),
     /// Tell what a build will need, before anything is built
     Predict(predict::Args),
+    /// Write a table as a file of another program
+    Export(export::Args),
     /// Print completions for a shell
     Completions(completions::Args),
 }

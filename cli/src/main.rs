@@ -7,6 +7,7 @@ mod args;
 mod build;
 mod charts;
 mod completions;
+mod export;
 mod failure;
 mod forecast;
 mod info;
@@ -49,6 +50,7 @@ fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Probe(args) => probe::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Predict(args) => predict::run(&args),
+        Verb::Export(args) => export::run(&args),
         Verb::Completions(args) => completions::run(&args),
     }
 }

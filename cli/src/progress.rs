@@ -4,6 +4,7 @@ use crate::output::{self, Stream};
 use crate::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -106,6 +107,48 @@ impl Progress {
             echo::show();
         }
     }
+}
+
+/// Counts what is done from many threads, and shows it.
+pub struct Meter<F> {
+    progress: Progress,
+    what: &'static str,
+    all: u64,
+    done: AtomicU64,
+    speed: Mutex<(Speed, Option<Instant>)>,
+    details: F,
+}
+
+impl<F: Fn(&Speed, u64) -> String> Meter<F> {
+    /// Starts counting to `all`; `details` says what the speed and the rest come to.
+    pub fn new(what: &'static str, all: u64, details: F) -> Self {
+        Self { progress: Progress::start(), what, all, done: AtomicU64::new(0), speed: Mutex::default(), details }
+    }
+
+    /// So much is done altogether. Whether to go on.
+    pub fn reach(&self, done: u64) -> bool {
+        let done = self.done.fetch_max(done, Ordering::Relaxed).max(done); // threads report in any order
+        let now = Instant::now();
+        let mut guard = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (speed, last) = &mut *guard;
+        if last.is_none_or(|at| now.duration_since(at).as_millis() >= 200) {
+            *last = Some(now);
+            speed.reading(now, done);
+            let rest = self.all.saturating_sub(done);
+            self.progress.show(self.what, done, self.all, &(self.details)(speed, rest));
+        }
+        crate::signals::received().is_none()
+    }
+
+    /// Takes what is shown away.
+    pub fn end(&self) {
+        self.progress.end();
+    }
+}
+
+/// How long the rest takes, if that is known.
+pub fn time_left(speed: &Speed, rest: u64) -> String {
+    speed.time_for(rest).map(|t| format!("{} left", units::duration(t))).unwrap_or_default()
 }
 
 /// The terminal answers Ctrl-C with `^C`, which would tear the bars: while they are there, it does not.

@@ -2,7 +2,7 @@
 
 use crate::failure::{FAILED, Failure, chain};
 use crate::output::{self, Stream, paint};
-use crate::progress::{Progress, Speed};
+use crate::progress::{Meter, time_left};
 use crate::resources;
 use crate::signals;
 use crate::table;
@@ -10,8 +10,6 @@ use crate::units;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use strata_games::Keep;
 use strata_storage::{FileLevel, Manifest, Problem, verify_files};
@@ -261,7 +259,7 @@ fn files(dir: &Path, all: u64, level: FileLevel, outcome: &mut Outcome) -> Resul
         rate + &time_left(speed, rest)
     });
     let report = verify_files(dir, level, &|bytes| meter.reach(bytes)).map_err(|e| Failure::failed(chain(&e)));
-    meter.progress.end();
+    meter.end();
     let report = report?;
     outcome.files = report.files;
     outcome.bytes = report.bytes;
@@ -288,7 +286,7 @@ fn values(args: &Args, outcome: &mut Outcome) -> Result<(), Failure> {
         rate + &time_left(speed, rest)
     });
     let report = verify_bellman(opened.space.as_ref(), &opened.table, sample, seed, &|done| meter.reach(done));
-    meter.progress.end();
+    meter.end();
     let report = report.map_err(|e| Failure::failed(chain(&e)))?;
     outcome.interrupted |= report.interrupted;
     outcome.positions = Some(report.keys);
@@ -300,41 +298,6 @@ fn values(args: &Args, outcome: &mut Outcome) -> Result<(), Failure> {
         outcome.problems.push(Finding { what: format!("and {} more", units::plural(unlisted, "problem")), ..Finding::default() });
     }
     Ok(())
-}
-
-fn time_left(speed: &Speed, rest: u64) -> String {
-    speed.time_for(rest).map(|t| format!("{} left", units::duration(t))).unwrap_or_default()
-}
-
-/// Counts what is done from many threads, and shows it.
-struct Meter<F> {
-    progress: Progress,
-    what: &'static str,
-    all: u64,
-    done: AtomicU64,
-    speed: Mutex<(Speed, Option<Instant>)>,
-    details: F,
-}
-
-impl<F: Fn(&Speed, u64) -> String> Meter<F> {
-    fn new(what: &'static str, all: u64, details: F) -> Self {
-        Self { progress: Progress::start(), what, all, done: AtomicU64::new(0), speed: Mutex::default(), details }
-    }
-
-    /// So much is done altogether. Whether to go on.
-    fn reach(&self, done: u64) -> bool {
-        let done = self.done.fetch_max(done, Ordering::Relaxed).max(done); // threads report in any order
-        let now = Instant::now();
-        let mut guard = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
-        let (speed, last) = &mut *guard;
-        if last.is_none_or(|at| now.duration_since(at).as_millis() >= 200) {
-            *last = Some(now);
-            speed.reading(now, done);
-            let rest = self.all.saturating_sub(done);
-            self.progress.show(self.what, done, self.all, &(self.details)(speed, rest));
-        }
-        signals::received().is_none()
-    }
 }
 
 fn text(outcome: &Outcome) -> String {

@@ -30,6 +30,7 @@
 mod board;
 mod count;
 mod dice;
+pub mod gnubg;
 mod kernel;
 mod plan;
 #[cfg(test)]
