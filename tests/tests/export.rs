@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use strata_tests::{Ran, fixture, golden, run, text};
 
 fn export(table: &Path, file: &Path, options: &[&str]) -> Ran {
@@ -75,6 +76,26 @@ fn what_is_left_out_changes_nothing_else() {
             }
         }
     }
+}
+
+/// The real program, where it is installed (Debian: gnubg); it is no part of anybody's PATH there.
+fn makebearoff() -> Option<Command> {
+    let places = ["makebearoff", "/usr/games/makebearoff"];
+    places.into_iter().find(|program| Command::new(program).arg("--version").output().is_ok()).map(Command::new)
+}
+
+#[test]
+fn makebearoff_writes_the_same_file() {
+    let Some(mut makebearoff) = makebearoff() else {
+        eprintln!("skipped: there is no makebearoff here (Debian: apt-get install gnubg)");
+        return;
+    };
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let (ours, theirs) = (home.path().join("ours.bd"), home.path().join("theirs.bd"));
+    let ran = makebearoff.args(["-o", "6", "-f", text(&theirs)]).output().expect("it runs");
+    assert!(ran.status.success(), "{ran:?}");
+    let _ = export(&fixture("bearoff-6x15").dir, &ours, &[]).ok();
+    assert!(fs::read(&ours).expect("ours") == fs::read(&theirs).expect("theirs"), "the files differ");
 }
 
 #[test]
