@@ -116,9 +116,9 @@ impl OneSided {
         for &(high, low) in &ROLLS {
             let weight = if high == low { 1 } else { 2 };
             let [high, low] = [high, low].map(|die| usize::from(die) - 1);
-            add(&mut added[0], weight, self.win(plays[0].of(high, low).place as usize));
+            add(&mut added[0], weight, self.win(plays[0].of(high, low)));
             if is_full {
-                add(&mut added[1], weight, self.gammon(plays[1].of(high, low).place as usize));
+                add(&mut added[1], weight, self.gammon(plays[1].of(high, low)));
             }
         }
         let chances = added.map(|added| rounded(&added));
@@ -130,34 +130,47 @@ impl OneSided {
     }
 }
 
-/// Where a play leads, and the sum of rolls times chances there.
+/// For each number of a die the least sum of rolls times chances, and where the play leads; in columns, so that vectors compare them.
 #[derive(Clone, Copy, Default)]
 struct Found {
-    time: u32,
-    place: u32,
+    /// Two more than there are numbers: a whole vector.
+    times: [i32; 8],
+    places: [u32; 8],
 }
 
 impl Found {
-    const NOTHING: Self = Self { time: u32::MAX, place: 0 };
+    const NOTHING: Self = Self { times: [i32::MAX; 8], places: [0; 8] };
 
-    /// The other, if it is better; of equal ones the first.
+    /// The others, where they are better; of equal ones the first.
     #[inline]
-    fn or(self, other: Self) -> Self {
-        if other.time < self.time { other } else { self }
+    fn or(&mut self, others: &Self) {
+        for i in 0..8 {
+            let is_better = others.times[i] < self.times[i];
+            self.times[i] = if is_better { others.times[i] } else { self.times[i] };
+            self.places[i] = if is_better { others.places[i] } else { self.places[i] };
+        }
+    }
+
+    /// The same for one number.
+    #[inline]
+    fn or_one(&mut self, die: usize, time: i32, place: u32) {
+        if time < self.times[die] {
+            (self.times[die], self.places[die]) = (time, place);
+        }
     }
 }
 
 /// For one goal: the time that a position needs, and the best plays of one, two and three dice that show the same, for each number.
 #[derive(Clone, Copy, Default)]
 struct Best {
-    time: u32,
-    dice: [[Found; 6]; 3],
+    time: i32,
+    dice: [Found; 3],
 }
 
 impl Best {
     /// Of a position, given by its index, that is there.
     fn reached(index: u32) -> Self {
-        Self { time: 0, dice: [[Found { time: 0, place: index }; 6]; 3] }
+        Self { time: 0, dice: [Found { times: [0; 8], places: [index; 8] }; 3] }
     }
 }
 
@@ -173,36 +186,37 @@ struct Known {
 #[derive(Clone, Copy)]
 struct Plays {
     /// Of one to four dice that show the same.
-    same: [[Found; 6]; 4],
+    same: [Found; 4],
     /// Of two that differ, by the one that is played first.
-    pairs: [[Found; 6]; 6],
+    pairs: [Found; 6],
 }
 
 impl Plays {
-    const NONE: Self = Self { same: [[Found::NOTHING; 6]; 4], pairs: [[Found::NOTHING; 6]; 6] };
+    const NONE: Self = Self { same: [Found::NOTHING; 4], pairs: [Found::NOTHING; 6] };
 
     /// One way to play a die, and what is known of the position it leads to.
     #[inline]
     fn add(&mut self, die: usize, index: u32, next: &Best) {
-        let better = |best: &mut Found, other| *best = best.or(other);
-        better(&mut self.same[0][die], Found { time: next.time, place: index });
+        self.same[0].or_one(die, next.time, index);
         for (same, next) in self.same[1..].iter_mut().zip(&next.dice) {
-            better(&mut same[die], next[die]);
+            same.or_one(die, next.times[die], next.places[die]);
         }
-        for (best, &next) in self.pairs[die].iter_mut().zip(&next.dice[0]) {
-            better(best, next);
-        }
+        self.pairs[die].or(&next.dice[0]);
     }
 
-    /// The best play of a roll: the larger die first, then the smaller.
+    /// Where the best play of a roll leads: the larger die first, then the smaller.
     #[inline]
-    fn of(&self, high: usize, low: usize) -> Found {
-        if high == low { self.same[3][high] } else { self.pairs[high][low].or(self.pairs[low][high]) }
+    fn of(&self, high: usize, low: usize) -> usize {
+        if high == low {
+            return self.same[3].places[high] as usize;
+        }
+        let (first, then) = (&self.pairs[high], &self.pairs[low]);
+        (if then.times[high] < first.times[low] { then.places[high] } else { first.places[low] }) as usize
     }
 
     fn best(&self, time: u32) -> Best {
         let [one, two, three, _] = self.same;
-        Best { time, dice: [one, two, three] }
+        Best { time: time.cast_signed(), dice: [one, two, three] }
     }
 }
 
@@ -290,12 +304,15 @@ mod tests {
             let mut sums = [[0; MOST_ROLLS + 1]; 2];
             for (goal, sums) in sums.iter_mut().enumerate() {
                 for &(high, low) in &ROLLS {
-                    let mut best = Found::NOTHING;
+                    let mut best = (u32::MAX, 0);
                     board.successors(counting.of_index(index), (high, low), &mut |next| {
-                        let place = counting.index(next);
-                        best = best.or(Found { time: time(&all[place as usize][goal]), place: place as u32 });
+                        let place = counting.index(next) as usize;
+                        let time = time(&all[place][goal]);
+                        if time < best.0 {
+                            best = (time, place);
+                        }
                     });
-                    add(sums, if high == low { 1 } else { 2 }, &all[best.place as usize][goal]);
+                    add(sums, if high == low { 1 } else { 2 }, &all[best.1][goal]);
                 }
             }
             let [wins, gammons] = sums.map(|sums| rounded(&sums));
