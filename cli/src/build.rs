@@ -36,7 +36,7 @@ Examples:
   strata build 2048-3x3+tile=256 --out tables/2048-3x3-256 --json > result.json
   strata build 2048-4x3 --keep stats --disk 60GiB --out tables/2048-4x3-stats
 
---keep play (+keep=play in the name) publishes every position with its best move, and no values: a third of the size.
+--keep play (+keep=play in the name) publishes every position with its best move and no values: two fifths of the size or less.
 --keep stats is for tables larger than the disk: what is published are the values of the starts, the statistics of every
 layer, and up to 256 sampled positions of each with their values. With either, --disk says how much room the build may
 take: with less it stores fewer ages at a time. That changes nothing in what is published.

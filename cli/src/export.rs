@@ -28,8 +28,8 @@ Examples:
   strata export tables/bearoff-6x15 --format gnubg --no-gammons --uncompressed --out plain.bd --json
 
 The file is the one that GNU Backgammon's `makebearoff -o POINTS` writes, to the last byte; MD5 sums of those are in its
-manual. It takes tables of 15 checkers on up to 13 points, with fair dice. An existing FILE is replaced when the new one is
-complete.")]
+manual. It takes tables of 15 checkers on up to 13 points, with fair dice; 10 points need half a gigabyte of memory, 13 six.
+An existing FILE is replaced when the new one is complete.")]
 pub struct Args {
     /// The directory of a finished table
     #[arg(value_name = "DIR")]
@@ -85,9 +85,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let pool = resources::pool(args.threads.map_or_else(resources::threads, usize::from))?;
     let shown = output::shell_quote(&args.out.to_string_lossy()).into_owned();
     let cannot = |e: io::Error| Failure::failed(format!("cannot write {shown}: {e}"));
-    if args.out.is_dir() {
-        return Err(Failure::usage(format!("--out {shown} is a directory")).help("name the file to write"));
-    }
+    replaceable(&args.out, opened.table.root(), &shown)?;
+    enough_memory(&spec)?;
     // Made before anything is computed, in the same folder: whether it can be written is known at once, and renaming it is one step.
     let folder = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mode = Permissions::from_mode(0o666); // less what the user's mask takes
@@ -97,13 +96,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     meter.end();
     let Some(database) = database else { return Err(stopped()) };
     let layout = Layout { points: spec.points, gammons: !args.no_gammons, compressed: !args.uncompressed };
-    let (md5, bytes) = layout.write_to(&database, file.as_file()).map_err(cannot)?;
+    let written = layout.write_to(&database, file.as_file());
+    if signals::received().is_some() {
+        return Err(stopped());
+    }
+    let (md5, bytes) = written.map_err(cannot)?;
     let (largest_difference, at) = compare(&opened, &database)?;
     if signals::received().is_some() {
         return Err(stopped());
     }
     file.as_file().sync_all().map_err(cannot)?;
     file.persist(&args.out).map_err(|e| cannot(e.error))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)?;
     let written = Written {
         table: opened.space.name().to_string(),
         file: args.out.display().to_string(),
@@ -114,6 +118,34 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         at,
     };
     if args.json { output::json(&written) } else { output::result(&text(&written)) }
+}
+
+/// Refuses to write over anything but a file of its own.
+fn replaceable(out: &Path, table: &Path, shown: &str) -> Result<(), Failure> {
+    let refuse = |what: &str| Err(Failure::usage(format!("--out {shown} {what}")).help("name the file to write"));
+    match out.symlink_metadata() {
+        Ok(there) if there.is_dir() => return refuse("is a directory"),
+        Ok(there) if !there.is_file() => return refuse("is no ordinary file, and would be replaced by one"),
+        _ => {}
+    }
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match folder.canonicalize() {
+        Ok(folder) if folder.starts_with(table) => refuse("is in the directory of the table, where nothing else belongs"),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what certainly does not fit in memory.
+fn enough_memory(spec: &SpecBearoff) -> Result<(), Failure> {
+    let needed = OneSided::memory_bytes(spec.points);
+    match resources::available_memory() {
+        Some(free) if free < needed => {
+            let (needed, free) = (units::bytes(needed), units::bytes(free));
+            Err(Failure::failed(format!("{} points take {needed} of memory, and {free} are free", spec.points))
+                .help("export a table of fewer points, or use a machine with more memory"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn stopped() -> Failure {
@@ -148,6 +180,9 @@ fn exportable(name: &TableName) -> Result<SpecBearoff, Failure> {
 fn compare(opened: &Opened, database: &OneSided) -> Result<(f64, String), Failure> {
     let mut worst = (0.0, Key { layer: Layer(0), rank: 0 });
     for layer in &opened.table.manifest().layers {
+        if signals::received().is_some() {
+            return Err(stopped());
+        }
         for shard in &layer.shards {
             let read = opened.table.shard(layer.layer, shard.shard).and_then(|file| {
                 let ranks: Vec<u64> = file.index()?.iter().collect();
@@ -156,7 +191,10 @@ fn compare(opened: &Opened, database: &OneSided) -> Result<(f64, String), Failur
             let (ranks, means) = read.map_err(|e| table::OpenError::Damaged(chain(&e)).into_failure(opened.table.root()))?;
             for (rank, mean) in ranks.into_iter().zip(means) {
                 let rank = shard.first_rank + rank;
-                let index = usize::try_from(rank).unwrap_or(usize::MAX);
+                let Some(index) = usize::try_from(rank).ok().filter(|&index| index < database.count()) else {
+                    let what = format!("layer {} has a key of rank {rank}, and there is no such position", layer.layer);
+                    return Err(table::OpenError::Damaged(what).into_failure(opened.table.root()));
+                };
                 let off = (gnubg::mean(database.win(index)) - mean).abs();
                 if off > worst.0 {
                     worst = (off, Key { layer: Layer(layer.layer), rank });
@@ -167,6 +205,9 @@ fn compare(opened: &Opened, database: &OneSided) -> Result<(f64, String), Failur
     let at = opened.space.unrank(worst.1).map_or_else(String::new, |position| opened.space.format(position));
     Ok((worst.0, at))
 }
+
+/// Positions that are written between two looks for a signal.
+const LOOK_UP: usize = 1 << 16;
 
 /// How the file is laid out: 40 bytes of header; then, compressed, 8 bytes for each position (6 without gammons) that say where its chances
 /// are, and the chances from the first to the last that is not 0; or all 32 of each. All numbers are little-endian.
@@ -215,6 +256,9 @@ impl Layout {
             }
         }
         for index in 0..database.count() {
+            if index % LOOK_UP == 0 && signals::received().is_some() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             for chances in self.of(database, index) {
                 let chances = if self.compressed { span(chances).1 } else { &chances[..] };
                 for chance in chances {

@@ -14,6 +14,8 @@ pub struct Forecast {
 
 /// A published scalar.
 const SCALAR_BYTES: u64 = 4;
+/// Moves in a byte.
+const CHOICES_A_BYTE: u64 = 4;
 /// The least that a published distribution takes; most take more.
 const LEAST_DIST_BYTES: u64 = 16;
 
@@ -31,6 +33,7 @@ pub fn forecast(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Foreca
     }
     let certain_bytes = match (estimate.stored, space.dist_columns().len() as u64) {
         (Known::AtMost(_) | Known::About(_), _) => 0,
+        (Known::Exact(states), _) if space.name().keep() == Keep::Play => states / CHOICES_A_BYTE,
         (Known::Exact(_), 0) => estimate.disk_bytes,
         (Known::Exact(keys), dists) => keys * (space.scalar_columns().len() as u64 * SCALAR_BYTES + dists * LEAST_DIST_BYTES),
     };
@@ -50,6 +53,15 @@ mod tests {
         let forecast = of("2048-3x3");
         assert_eq!((forecast.estimate.states, forecast.estimate.keys), (Known::Exact(48_713_519), Known::Exact(31_431_374)));
         assert!(forecast.certain_bytes > 4 * 31_431_374);
+    }
+
+    #[test]
+    fn a_table_of_moves_has_every_state() {
+        let forecast = of("2048-3x3+keep=play");
+        assert_eq!(forecast.estimate.stored, Known::Exact(48_713_519));
+        assert!(forecast.certain_bytes >= 48_713_519 / 4 && forecast.certain_bytes < forecast.estimate.disk_bytes);
+        // Built, it has 36,265,752 bytes.
+        assert!((30_000_000..60_000_000).contains(&forecast.estimate.table_bytes), "{}", forecast.estimate.table_bytes);
     }
 
     #[test]

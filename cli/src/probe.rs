@@ -27,7 +27,8 @@ Examples:
   strata probe tables/bearoff-6x15 2,3,2,0,1,0 --roll 64
   strata probe tables/2048-3x3 '2 4 0/0 8 0/0 0 2' --json | jq .moves[0]
 
-A table of moves (+keep=play) answers with the best one: the JSON object has the members move, reward and to, and no values.
+A table of moves (+keep=play) answers with the best one: the JSON object has the members move, reward and to, and no values;
+they are left out where no move is left. Positions that moves lead to are shown in one form for all their images.
 Moves whose values differ by no more than the sum of their error bounds share a rank and are marked as a tie.
 
 The member `status` of the JSON object is

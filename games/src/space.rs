@@ -1,7 +1,8 @@
 //! The state space of a game, as the rest of Strata sees it.
 //!
 //! A table stores one value per *key*: in 2048 the afterstate (after the move, before the new tile), in bearoff the position of the
-//! player about to roll. From a key, chance leads to *states* where a player chooses, and every choice leads to a key of a later
+//! player about to roll. (A table of moves has states for keys and a move for each, one of statistics some samples:
+//! [`Keep`](crate::Keep).) From a key, chance leads to *states* where a player chooses, and every choice leads to a key of a later
 //! layer (in 2048 of the same layer: an afterstate has the age of the state it came from), until no choice is left:
 //!
 //! ```text
@@ -198,7 +199,7 @@ pub struct LayerStats {
 
 impl LayerStats {
     /// Whether a move is better than another by more than rounding: by more than 2^-40 of its value, about 1e-12. Moves that are equally
-    /// good by symmetry have values from sums in different orders.
+    /// good in theory may have values from sums in different orders.
     pub fn is_better(best: f64, other: f64) -> bool {
         (best - other).abs() > best.abs() * (1.0 / (1u64 << 40) as f64)
     }
@@ -312,7 +313,7 @@ pub struct Choice {
     pub label: String,
     /// What the player gets at once. In bearoff every choice costs one roll.
     pub reward: f64,
-    /// Where it leads; `None` when the game ends, or nothing after it counts.
+    /// Where it leads; `None` when the game ends, nothing after it counts, or the table keeps no values.
     pub key: Option<Key>,
     /// The position it leads to, canonical.
     pub position: Position,
@@ -391,7 +392,7 @@ pub enum Standing {
 /// * the chances of a key's outcomes are positive and sum to one;
 /// * `parse` of `format` is the identity;
 /// * every input of a task is an output of exactly one task, of a stage that is named in `after`, directly or not;
-/// * the kernels give the values that the recursion at the head of this module gives;
+/// * where values are kept, the kernels give those that the recursion at the head of this module gives;
 /// * the statistics that they record, if any, are those of the states that the keys of the table lead to.
 pub trait StateSpace: Send + Sync {
     /// The name of the table.
@@ -402,7 +403,7 @@ pub trait StateSpace: Send + Sync {
     fn stages(&self) -> &[Stage];
     /// One task of the plan. Panics when there is no such task.
     fn task(&self, task: TaskId) -> TaskPlan;
-    /// Names of the scalar columns stored for every key; column 0 is the one that play optimises.
+    /// Names of the scalar columns stored for every key; column 0 is the one that play optimises, where values are kept.
     fn scalar_columns(&self) -> &'static [&'static str];
     /// Names of the distribution columns stored for every key.
     fn dist_columns(&self) -> &'static [&'static str];

@@ -21,6 +21,9 @@ keeps_the_laws! {
     game_2048_on_4x3_with_a_horizon: "2048-4x3+horizon=20";
     game_2048_on_4x4_with_a_horizon: "2048-4x4+horizon=14";
     game_2048_with_other_chances: "2048-2x3+four=0.5";
+    game_2048_with_moves_kept: "2048-2x3+keep=play+stretch=9";
+    game_2048_with_moves_kept_on_3x3: "2048-3x3+horizon=32+keep=play";
+    game_2048_with_statistics_kept: "2048-2x3+keep=stats+stretch=9";
     game_2048_meaningless: "2048-2x3+horizon=60+meaningless";
     bearoff_on_one_point: "bearoff-1x15";
     bearoff_on_six_points: "bearoff-6x5";

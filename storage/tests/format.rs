@@ -116,6 +116,7 @@ fn read_column(section: &[u8], keys: u64, is_dist: bool, group_keys: u64, found:
             scalars.extend((0..n).map(|i| match form {
                 0 => base,
                 1 => f64_at(&payload, 8 * i),
+                3 => f64::from(payload[i / 4] >> (2 * (i % 4)) & 3),
                 _ => base + f64::from(u32_at(&payload, 4 * i)) * step,
             }));
         }
@@ -233,6 +234,33 @@ fn a_reader_written_from_the_page_reads_everything() {
             }
         }
     }
+}
+
+/// Two groups of moves, the second not full, and one where all are equal.
+#[test]
+fn a_reader_written_from_the_page_reads_moves() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = TableDir::open(dir.path()).unwrap();
+    let keys: Vec<u64> = (0..40_000).map(|key| key * 3).collect();
+    let moves: Vec<u8> = (0..40_000).map(|key| if key < 32_768 { (common::noise(key) * 4.0) as u8 } else { 2 }).collect();
+    let index = encode_sorted(&keys, 120_000).unwrap();
+    let spec =
+        ShardSpec { table: "moves", kind: FileKind::Shard, layer: 4, shard: 0, first_rank: 0, universe: 120_000, blocks: 1 };
+    let columns = [ColumnRef::Choice { name: "move", values: &moves }];
+    let record = write_shard(&table, &spec, Some(&index), &columns).unwrap();
+    assert_eq!(record.error_bounds, [0.0]);
+    assert!(record.value_bytes < 40_000 / 4, "{} bytes", record.value_bytes);
+    let found = read(&std::fs::read(table.path(&record.path)).unwrap());
+    let expected: Vec<f64> = moves.iter().map(|&number| f64::from(number)).collect();
+    assert_eq!((found.scalars.len(), &found.scalars[0]), (1, &expected));
+    let file = table.open_shard("moves", &record).unwrap();
+    assert_eq!(file.scalars(0).unwrap(), expected);
+    assert_eq!(file.scalar(0, 20_001).unwrap().value, expected[20_001]);
+    // And a number that is no move is refused.
+    let wrong = [ColumnRef::Choice { name: "move", values: &[0, 4] }];
+    let index = encode_sorted(&[5, 6], 120_000).unwrap();
+    let error = write_shard(&table, &spec, Some(&index), &wrong).unwrap_err().to_string();
+    assert!(error.contains("0 to 3"), "{error}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) fn text(space: &dyn StateSpace, answer: &Answer) -> String {
     if let (None, Some(played)) = (&answer.moves, &answer.played) {
         facts.push(("best move", played.label.clone()));
         facts.push(("reward", units::value(played.reward, 0.0)));
-        facts.push(("leads to", played.to.clone()));
+        facts.push(("leads to", format!("{}, or an image of it", played.to)));
     }
     facts.extend(answer.columns.iter().map(|c| (c.name, shown(c.value, c.error))));
     if let Some(b) = &answer.bearoff {

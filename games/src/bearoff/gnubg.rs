@@ -78,6 +78,18 @@ impl OneSided {
         Some(this)
     }
 
+    /// Bytes of memory that computing so many points takes at most.
+    pub fn memory_bytes(points: usize) -> u64 {
+        let counting = Counting::new(points, CHECKERS);
+        let all = counting.universe();
+        let full = all - Counting::new(points, CHECKERS - 1).universe();
+        let widest = (0..=counting.pips()).map(|pips| counting.layer(pips)).max().unwrap_or(0);
+        // The results; of seven layers what later ones need to know; of one layer what was just found.
+        let known = size_of::<Known>() as u64;
+        let chances = size_of::<Chances>() as u64;
+        (all + full) * chances + widest * (7 * known + (known + 2 * chances))
+    }
+
     /// Number of positions.
     pub fn count(&self) -> usize {
         self.wins.len()

@@ -92,7 +92,10 @@ impl<'a> Finds<'a> {
 /// Takes the first out of what is wanted; nothing out of what is not.
 #[inline(always)]
 fn take<'a, T>(all: &mut &'a mut [T], n: usize) -> &'a mut [T] {
-    let (first, rest) = std::mem::take(all).split_at_mut_checked(n).unwrap_or_default();
+    if all.is_empty() {
+        return &mut [];
+    }
+    let (first, rest) = std::mem::take(all).split_at_mut(n);
     *all = rest;
     first
 }

@@ -1,6 +1,6 @@
 //! 2048 on boards of 2 to 4 rows and columns.
 //!
-//! Layers are ages (sums of tiles), keys are afterstates, ranks are those of [`ranks`]. Rules as in Cirulli's game: a start has two
+//! Layers are ages (sums of tiles), keys are afterstates (states where moves are kept), ranks are those of [`ranks`]. Rules as in Cirulli's game: a start has two
 //! random tiles, a move must change the board, one merge a tile a move from the wall, reward is the face value of what a merge
 //! makes, then a 2 or (with probability `+four`) a 4 appears on a uniformly random empty cell. Play goes on past 2048.
 //!

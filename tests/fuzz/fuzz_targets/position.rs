@@ -6,7 +6,15 @@ use std::sync::LazyLock;
 use strata_games::{Expansion, StateSpace, open};
 
 static SPACES: LazyLock<Vec<Box<dyn StateSpace>>> = LazyLock::new(|| {
-    let names = ["2048-2x2", "2048-3x2", "2048-3x3+tile=64", "2048-4x4+horizon=40", "bearoff-6x15", "bearoff-18x15"];
+    let names = [
+        "2048-2x2",
+        "2048-3x2",
+        "2048-3x3+tile=64",
+        "2048-4x3+keep=play",
+        "2048-4x4+horizon=40",
+        "bearoff-6x15",
+        "bearoff-18x15",
+    ];
     names.iter().map(|name| open(&name.parse().unwrap()).unwrap()).collect()
 });
 

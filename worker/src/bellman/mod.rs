@@ -32,7 +32,7 @@ use laws::{plan_problems, start_problems};
 use rayon::prelude::*;
 use sample::{Sample, Unit};
 use std::fmt;
-use strata_games::StateSpace;
+use strata_games::{Keep, StateSpace};
 use strata_storage::Table;
 use views::Views;
 
@@ -54,6 +54,9 @@ pub enum BellmanError {
         /// What the rules are for.
         expected: String,
     },
+    /// The table keeps something else.
+    #[error("{0} keeps no values that follow from each other")]
+    NoValues(String),
     /// A sample that is no part.
     #[error("a sample of {0} is not possible; it must be more than 0 and at most 1")]
     BadSample(f64),
@@ -231,6 +234,9 @@ pub fn verify_bellman(
     let (found, expected) = (table.manifest().table.clone(), space.name().to_string());
     if found != expected {
         return Err(BellmanError::OtherTable { found, expected });
+    }
+    if space.name().keep() != Keep::Values {
+        return Err(BellmanError::NoValues(expected));
     }
     if !(sample > 0.0 && sample <= 1.0) {
         return Err(BellmanError::BadSample(sample));
