@@ -98,14 +98,17 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let mut values = room.array_anywhere(set.count() as usize, set.bytes())?;
         let done = [values.releaser(), set.releaser()];
         let (set, views) = (set.view(), children.map(|child| child.map(Valued::view)));
+        let release = || {
+            children.into_iter().flatten().for_each(Valued::release);
+            done.iter().for_each(Releaser::release);
+        };
         if const { R == C } {
-            self.value_square_afterstates(ranks, set, views, &mut values);
+            self.value_square_afterstates(ranks, set, views, &mut values, &release);
             return Ok(values);
         }
         split_values(ranks, set, pieces(ranks), &mut values).into_par_iter().with_max_len(1).for_each(|(blocks, values)| {
             run(ValueAfterstates { game: self, ranks, set, children: views, blocks, values });
-            children.into_iter().flatten().for_each(Valued::release);
-            done.iter().for_each(Releaser::release);
+            release();
         });
         Ok(values)
     }

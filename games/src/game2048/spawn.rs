@@ -1,6 +1,6 @@
-//! The states of a block, from the afterstates of the two ages before: those with a new 2, and those with a new 4.
+//! The states of a block of rectangles, from the afterstates of the two ages before: those with a new 2, and those with a new 4.
 //!
-//! States are never stored. A block of them is made when it is needed, out of the few blocks that can lead to it: a new tile changes the
+//! Sets of states are never stored. A block of them is made when it is needed, out of the few blocks that can lead to it: a new tile changes the
 //! sum of one row, so for each tile there is one block for the first row, one for those between, one for the last. Most of
 //! the work is done by the stripe. A new tile in an upper row takes a whole stripe of afterstates to a stripe of states, a few words at a
 //! time; in the last row it takes each number to a set of numbers that is in a table. Where the first and the last row

@@ -160,6 +160,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         set: Ranked<'_>,
         children: Children<'_, R, C>,
         mut values: &mut [f64],
+        release: &(dyn Fn() + Sync),
     ) {
         let split = |range: Range<u64>| {
             let (of_piece, rest) = std::mem::take(&mut values).split_at_mut(set.numbers(&range).len());
@@ -167,10 +168,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             (range, of_piece)
         };
         let of_pieces: Vec<_> = pieces(ranks.universe()).collect::<Vec<_>>().into_iter().map(split).collect();
-        of_pieces
-            .into_par_iter()
-            .with_max_len(1)
-            .for_each(|(range, values)| run(MeanOfBoards { game: self, ranks, set, children, range, values }));
+        of_pieces.into_par_iter().with_max_len(1).for_each(|(range, values)| {
+            run(MeanOfBoards { game: self, ranks, set, children, range, values });
+            release();
+        });
     }
 
     /// The set of states of a layer of square boards, as words.
