@@ -8,14 +8,16 @@
 //! the work is cut.
 
 use super::Game2048;
+use super::best::Finds;
 use super::bits::{Ranked, RankedBits, RankedStripe, ones};
 use super::forward::{empty_cells, pieces};
-use super::lanes::{Job, Lanes, is_wide, run};
+use super::lanes::{Job, Lanes, is_wide, prefetch, run};
 use super::lines::Lines;
-use super::ranks::{Block, Cursor, LayerRanks, Reading};
+use super::ranks::{Block, LayerRanks, Reading};
 use super::room::Room;
 use super::rows::{MOST_ROWS, NO_NUMBER};
 use super::spawn::{Upper, stripes};
+use super::vertical::ILLEGAL;
 use crate::array::{Array, Releaser};
 use crate::space::TaskError;
 use rayon::prelude::*;
@@ -56,35 +58,21 @@ impl<const R: usize, const C: usize> Values<'_, R, C> {
     pub(super) fn get(&self, board: u64) -> f64 {
         self.values[self.set.find(self.ranks.rank(board))]
     }
+
+    /// Finds the boards of these places, but for moves that are not legal, and asks for their values.
+    #[inline(always)]
+    pub(super) fn find_all(&self, places: &[u32], found: &mut [usize]) {
+        for (found, &place) in found.iter_mut().zip(places) {
+            if place != ILLEGAL {
+                *found = self.set.find(place.into());
+                prefetch(self.values, *found);
+            }
+        }
+    }
 }
 
 /// The values of the states that new tiles make: of a 2, of a 4. `None` for an age that the table does not have.
 pub(super) type Children<'a, const R: usize, const C: usize> = [Option<Values<'a, R, C>>; 2];
-
-/// The numbers of the set's members in some blocks.
-pub(super) fn numbers_of_blocks<const R: usize, const C: usize>(
-    ranks: &LayerRanks<R, C>,
-    set: Ranked<'_>,
-    blocks: &Range<usize>,
-) -> Range<usize> {
-    let start = |block: usize| ranks.blocks.get(block).map_or(ranks.universe(), |block| block.base.into());
-    set.numbers(&(start(blocks.start)..start(blocks.end)))
-}
-
-/// Splits values into the parts of pieces of blocks.
-pub(super) fn split_values<'v, T, const R: usize, const C: usize>(
-    ranks: &LayerRanks<R, C>,
-    set: Ranked<'_>,
-    pieces: Vec<Range<usize>>,
-    mut values: &'v mut [T],
-) -> Vec<(Range<usize>, &'v mut [T])> {
-    let split = |piece: Range<usize>| {
-        let (part, rest) = std::mem::take(&mut values).split_at_mut(numbers_of_blocks(ranks, set, &piece).len());
-        values = rest;
-        (piece, part)
-    };
-    pieces.into_iter().map(split).collect()
-}
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
     /// The values of a set of afterstates, in its order.
@@ -106,8 +94,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             self.value_square_afterstates(ranks, set, views, &mut values, &release);
             return Ok(values);
         }
-        split_values(ranks, set, pieces(ranks), &mut values).into_par_iter().with_max_len(1).for_each(|(blocks, values)| {
-            run(ValueAfterstates { game: self, ranks, set, children: views, blocks, values });
+        let finds = Finds { values: &mut values, ..Finds::default() };
+        let of_pieces = finds.split(set, pieces(ranks), |blocks| ranks.ranks_of_blocks(blocks));
+        of_pieces.into_par_iter().with_max_len(1).for_each(|(blocks, finds)| {
+            run(ValueAfterstates { game: self, ranks, set, children: views, blocks, values: finds.values });
             release();
         });
         Ok(values)
@@ -168,9 +158,7 @@ impl<const R: usize, const C: usize> Job for ValueAfterstates<'_, R, C> {
         for number in blocks {
             let block = &ranks.blocks[number];
             if block.is_even() || game.is_odd() {
-                let mut cursor = None;
-                for place in set.places(ranks.block_ranks(number)) {
-                    let board = cursor.get_or_insert_with(|| Cursor::at(ranks, place)).board(place);
+                for board in ranks.boards(set.places(ranks.block_ranks(number))) {
                     values[at] = game.after_value(board, ranks.age(), children);
                     at += 1;
                 }

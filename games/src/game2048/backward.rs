@@ -77,7 +77,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let Solved { states, chosen, stats } = self.value_states(&room, &after.ranks, states, &after)?;
             if self.spec.keep == Keep::Play {
                 let set = states.set.view();
-                let mut words = room.array::<u64>(set.words())?;
+                let mut words = room.array::<u64>(states.set.words())?;
                 set.copy_words(&mut words);
                 put_shards(info, &Bitmap::from_words(words, info.ranks()), set, &chosen, io)?;
             }
@@ -154,7 +154,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
 }
 
 /// A number that is published for each position.
-trait Published: bytemuck::Pod + Send + Sync {
+trait Published: bytemuck::Pod {
     /// A column of them.
     fn columns(numbers: &[Self]) -> ColumnsView<'_>;
 }

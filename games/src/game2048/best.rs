@@ -8,7 +8,6 @@
 use super::Game2048;
 use super::after::Values;
 use super::bits::{Ranked, RankedStripe, ones};
-use super::lanes::prefetch;
 use super::moves::{BATCH, Batch};
 use super::ranks::{Block, LayerRanks};
 use super::rows::{MOST_ROWS, RowInfo};
@@ -41,24 +40,6 @@ pub(super) struct Best {
 }
 
 impl Best {
-    /// No move is known.
-    pub(super) const NONE: Self = Self { best: NONE, second: NONE, moves: 0, chosen: 0 };
-
-    /// One more move, after those known.
-    #[inline(always)]
-    pub(super) fn add(&mut self, number: u32, value: f64) {
-        self.chosen = if value > self.best { number } else { self.chosen };
-        self.second = greater(self.second, smaller(self.best, value));
-        self.best = greater(self.best, value);
-        self.moves += 1;
-    }
-
-    /// The value of a state that has these moves and no others.
-    #[inline(always)]
-    pub(super) fn value(self) -> f64 {
-        if self.moves == 0 { TERMINAL } else { self.best }
-    }
-
     /// The moves of another part of the board's moves, too.
     #[inline(always)]
     pub(super) fn join(self, other: Self) -> Self {
@@ -86,6 +67,15 @@ impl<'a> Finds<'a> {
     #[inline(always)]
     pub(super) fn take(&mut self, n: usize) -> Finds<'a> {
         Finds { values: take(&mut self.values, n), bests: take(&mut self.bests, n), chosen: take(&mut self.chosen, n) }
+    }
+
+    /// Splits into the parts of pieces of a set, given by their places and in order.
+    pub(super) fn split<P>(mut self, set: Ranked<'_>, pieces: Vec<P>, places: impl Fn(&P) -> Range<u64>) -> Vec<(P, Finds<'a>)> {
+        let split = |piece| {
+            let members = set.numbers(&places(&piece)).len();
+            (piece, self.take(members))
+        };
+        pieces.into_iter().map(split).collect()
     }
 }
 
@@ -174,9 +164,6 @@ pub(super) struct Weighed<const N: usize> {
 }
 
 impl<const N: usize> Weighed<N> {
-    /// No move is legal.
-    pub(super) const NOTHING: [f64; N] = [NONE; N];
-
     /// No move is known.
     pub(super) fn new() -> Self {
         const { assert!(N.is_multiple_of(COLUMNS)) };
@@ -351,6 +338,25 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         stats.sum()
     }
 
+    /// What moves are worth that lead to these places, by what the rows earned with them and before; [`NONE`] those that are not legal.
+    #[inline(always)]
+    pub(super) fn worth<const N: usize>(
+        &self,
+        places: &[u32],
+        found: &[usize; N],
+        after: Values<'_, R, C>,
+        earned: &[u32],
+        before: &[u32],
+    ) -> [f64; N] {
+        let mut worth = [NONE; N];
+        for (i, &place) in places.iter().enumerate() {
+            if place != ILLEGAL {
+                worth[i] = self.reward(earned[i].wrapping_sub(before[i])) + after.values[found[i]];
+            }
+        }
+        worth
+    }
+
     /// Adds the moves up and down of states whose other moves are known, and gives their values.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
@@ -373,24 +379,11 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         }
         let mut found = [[0usize; WAITING]; 2];
         for (found, places) in found.iter_mut().zip([&batch.up, &batch.down]) {
-            for (found, &place) in found[..n].iter_mut().zip(places) {
-                if place != ILLEGAL {
-                    *found = after.set.find(place.into());
-                    prefetch(after.values, *found);
-                }
-            }
+            after.find_all(&places[..n], found);
         }
-        let mut tried = [[NONE; WAITING]; 2];
-        for ((tried, found), places) in tried.iter_mut().zip(&found).zip([&batch.up, &batch.down]) {
-            for i in 0..n {
-                if places[i] != ILLEGAL {
-                    let reward = self.reward(batch.earned[i].wrapping_sub(pending.earned[i]));
-                    tried[i] = reward + after.values[found[i]];
-                }
-            }
-        }
-        for (number, tried) in (2..).zip(&tried) {
-            pending.weighed.add(number, tried);
+        for ((number, found), places) in (2..).zip(&found).zip([&batch.up, &batch.down]) {
+            let tried = self.worth(&places[..n], found, after, &batch.earned, &pending.earned);
+            pending.weighed.add(number, &tried);
         }
         if W {
             pending.weighed.join(finds.bests, looks.is_first);

@@ -299,11 +299,6 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// Number of 64-place words.
-    pub fn words(self) -> usize {
-        self.records.len()
-    }
-
     /// Copies the bits, 64 places a word.
     pub fn copy_words(self, to: &mut [u64]) {
         to.iter_mut().zip(self.records).for_each(|(word, record)| *word = record.bits);

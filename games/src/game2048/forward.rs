@@ -135,7 +135,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let origin = self.origin(ranks, known, &starts);
         let mut counted = Tally::default();
         if const { R == C } {
-            let states = self.square_states(room, origin, known)?;
+            let states = self.square_states(room, origin, &done)?;
             let places = collect(room, ranks.universe(), |after, _| counted = self.move_states(ranks, &states, after))?;
             return Ok((Afterstates { ranks: Arc::clone(ranks), places }, counted));
         }

@@ -152,6 +152,22 @@ impl<const R: usize, const C: usize> LayerRanks<R, C> {
         self.blocks[block].base.into()..end
     }
 
+    /// The ranks of some blocks, by their numbers.
+    pub fn ranks_of_blocks(&self, blocks: &std::ops::Range<usize>) -> std::ops::Range<u64> {
+        let start = |block: usize| self.blocks.get(block).map_or(self.universe, |block| block.base.into());
+        start(blocks.start)..start(blocks.end)
+    }
+
+    /// The boards of ascending places.
+    #[inline(always)]
+    pub fn boards(&self, places: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+        let mut cursor: Option<Cursor<'_, R, C>> = None;
+        places.map(
+            #[inline(always)]
+            move |place| cursor.get_or_insert_with(|| Cursor::at(self, place)).board(place),
+        )
+    }
+
     /// The number of a block; `None` when there is none with these sums.
     pub fn find_block(&self, first: usize, last: usize) -> Option<usize> {
         self.base(first, last).map(|base| self.blocks.partition_point(|block| block.base < base))

@@ -8,7 +8,7 @@
 
 use super::bits::{BlockBits, low_bits, ones, places, read_bits};
 use super::lines::Lines;
-use super::ranks::{Block, Cursor, LayerRanks};
+use super::ranks::{Block, LayerRanks};
 use super::rows::{NO_ROW, PALINDROME, RowInfo, Rows};
 use crate::keys::Bitmap;
 use std::sync::Arc;
@@ -323,9 +323,7 @@ fn spawn_block<const R: usize, const C: usize>(
         };
         mask |= if gets { Lines::<R, C>::ROW_MASK << (4 * C * r) } else { 0 };
     }
-    let mut cursor = None;
-    for place in places(|at| parent.words[at], parent.ranks.block_ranks(number)) {
-        let board = cursor.get_or_insert_with(|| Cursor::at(parent.ranks, place)).board(place);
+    for board in parent.ranks.boards(places(|at| parent.words[at], parent.ranks.block_ranks(number))) {
         if goal.is_some_and(|goal| Lines::<R, C>::largest(board) >= goal) {
             continue;
         }

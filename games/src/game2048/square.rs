@@ -11,14 +11,13 @@ use super::Game2048;
 use super::after::{Children, Valued, Values};
 use super::best::{Columns, Finds, Weighed};
 use super::bits::{AtomicBits, Ranked, RankedBits, places};
-use super::forward::releasers;
-use super::lanes::{Job, Lanes, is_wide, prefetch, run};
+use super::lanes::{Job, Lanes, is_wide, run};
 use super::lines::Lines;
 use super::moves::{Tally, insert_all};
-use super::ranks::{Cursor, LayerRanks};
+use super::ranks::LayerRanks;
 use super::room::Room;
 use super::spawn::{Origin, Parent};
-use super::states::Solved;
+use super::states::{Solved, total};
 use super::vertical::{FourWays, ILLEGAL, TOGETHER, ranked};
 use crate::array::{Array, Releaser};
 use crate::name::Keep;
@@ -35,11 +34,8 @@ const BATCH: usize = 64;
 const ROOM: usize = BATCH + 16;
 
 /// The pieces of so many places.
-fn pieces(universe: u64) -> impl IndexedParallelIterator<Item = Range<u64>> {
-    (0..universe.div_ceil(PIECE) as usize).into_par_iter().with_max_len(1).map(move |piece| {
-        let start = piece as u64 * PIECE;
-        start..universe.min(start + PIECE)
-    })
+fn pieces(universe: u64) -> Vec<Range<u64>> {
+    (0..universe).step_by(PIECE as usize).map(|start| start..universe.min(start + PIECE)).collect()
 }
 
 /// Boards that wait.
@@ -64,6 +60,17 @@ impl Waiting {
         self.count >= BATCH
     }
 
+    /// Takes boards until it is full or none are left; whether any wait.
+    #[inline(always)]
+    fn fill(&mut self, boards: &mut impl Iterator<Item = u64>) -> bool {
+        while !self.is_full()
+            && let Some(board) = boards.next()
+        {
+            self.push(board);
+        }
+        self.count > 0
+    }
+
     /// The boards, padded to whole vectors; none wait any more.
     #[inline(always)]
     fn take(&mut self) -> (&[u64], usize) {
@@ -84,25 +91,12 @@ impl Waiting {
     }
 }
 
-/// The boards of ascending places.
-#[inline(always)]
-fn boards<'a, const R: usize, const C: usize>(
-    ranks: &'a LayerRanks<R, C>,
-    places: impl Iterator<Item = u64>,
-) -> impl Iterator<Item = u64> {
-    let mut cursor: Option<Cursor<'a, R, C>> = None;
-    places.map(
-        #[inline(always)]
-        move |place| cursor.get_or_insert_with(|| Cursor::at(ranks, place)).board(place),
-    )
-}
-
 impl<const R: usize, const C: usize> Game2048<R, C> {
     /// Puts in the states of a layer of square boards.
     pub(super) fn push_states(&self, origin: Origin<'_, R, C>, into: AtomicBits<'_>, done: &[Releaser]) {
         let give = |(parent, tile): (Option<Parent<'_, R, C>>, u64)| {
             let Some(parent) = parent else { return };
-            pieces(parent.ranks.universe()).for_each(|range| {
+            pieces(parent.ranks.universe()).into_par_iter().with_max_len(1).for_each(|range| {
                 run(GiveTile { origin, parent, tile, range, into });
                 done.iter().for_each(Releaser::release);
             });
@@ -115,7 +109,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
 
     /// Puts in what the moves of the states of a layer of square boards make; counts the states.
     pub(super) fn move_states(&self, ranks: &LayerRanks<R, C>, states: &[u64], after: AtomicBits<'_>) -> Tally {
-        pieces(ranks.universe()).map(|range| run(MoveBoards { game: self, ranks, states, range, after })).sum()
+        let pieces = pieces(ranks.universe()).into_par_iter().with_max_len(1);
+        pieces.map(|range| run(MoveBoards { game: self, ranks, states, range, after })).sum()
     }
 
     /// Solves a set of states of square boards.
@@ -130,16 +125,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let mut values = room.array::<f64>(n)?;
         let mut chosen = room.array::<u8>(if self.spec.keep == Keep::Play { n } else { 0 })?;
         let done = [values.releaser(), set.releaser(), chosen.releaser()];
-        let mut finds = Finds { values: &mut values, chosen: &mut chosen, ..Finds::default() };
-        let of_pieces: Vec<(Range<u64>, Finds<'_>)> = pieces(ranks.universe())
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(|range| {
-                let of_piece = finds.take(set.view().numbers(&range).len());
-                (range, of_piece)
-            })
-            .collect();
-        let found: Vec<LayerStats> = of_pieces
+        let finds = Finds { values: &mut values, chosen: &mut chosen, ..Finds::default() };
+        let found: Vec<LayerStats> = finds
+            .split(set.view(), pieces(ranks.universe()), Range::clone)
             .into_par_iter()
             .with_max_len(1)
             .map(|(range, finds)| {
@@ -148,8 +136,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 found
             })
             .collect();
-        let add = |sum: LayerStats, piece| sum.checked_add(piece).expect("a layer has fewer than 2^32 states");
-        let stats = found.into_iter().fold(LayerStats::default(), add);
+        let stats = total(found);
         Ok(Solved { states: Valued { ranks: Arc::clone(ranks), set, values }, chosen, stats })
     }
 
@@ -159,17 +146,12 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         ranks: &LayerRanks<R, C>,
         set: Ranked<'_>,
         children: Children<'_, R, C>,
-        mut values: &mut [f64],
+        values: &mut [f64],
         release: &(dyn Fn() + Sync),
     ) {
-        let split = |range: Range<u64>| {
-            let (of_piece, rest) = std::mem::take(&mut values).split_at_mut(set.numbers(&range).len());
-            values = rest;
-            (range, of_piece)
-        };
-        let of_pieces: Vec<_> = pieces(ranks.universe()).collect::<Vec<_>>().into_iter().map(split).collect();
-        of_pieces.into_par_iter().with_max_len(1).for_each(|(range, values)| {
-            run(MeanOfBoards { game: self, ranks, set, children, range, values });
+        let of_pieces = Finds { values, ..Finds::default() }.split(set, pieces(ranks.universe()), Range::clone);
+        of_pieces.into_par_iter().with_max_len(1).for_each(|(range, finds)| {
+            run(MeanOfBoards { game: self, ranks, set, children, range, values: finds.values });
             release();
         });
     }
@@ -179,10 +161,10 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         &self,
         room: &Room<'_>,
         origin: Origin<'_, R, C>,
-        known: &[super::spawn::Afterstates<R, C>],
+        done: &[Releaser],
     ) -> Result<Array<u64>, TaskError> {
         let mut words = room.array::<u64>(origin.ranks.universe().div_ceil(64) as usize)?;
-        self.push_states(origin, AtomicBits::over(&mut words, 0), &releasers(known));
+        self.push_states(origin, AtomicBits::over(&mut words, 0), done);
         Ok(words)
     }
 }
@@ -203,7 +185,7 @@ impl<const R: usize, const C: usize> Job for GiveTile<'_, R, C> {
     fn run<L: Lanes>(self) {
         let Self { origin, parent, tile, range, into } = self;
         let (mut waiting, mut to) = (Waiting::new(), [0; ROOM]);
-        for board in boards(parent.ranks, places(|at| parent.words[at], range)) {
+        for board in parent.ranks.boards(places(|at| parent.words[at], range)) {
             if origin.goal.is_some_and(|goal| Lines::<R, C>::largest(board) >= goal) {
                 continue;
             }
@@ -224,6 +206,7 @@ impl<const R: usize, const C: usize> Job for GiveTile<'_, R, C> {
 
 /// What all four moves of a batch of boards lead to.
 struct Ways {
+    waiting: Waiting,
     to: [[u32; ROOM]; 4],
     /// What the rows earned before, after a move to the side, after a move up or down.
     earned: [[u32; ROOM]; 3],
@@ -231,20 +214,23 @@ struct Ways {
 
 impl Ways {
     fn new() -> Self {
-        Self { to: [[0; ROOM]; 4], earned: [[0; ROOM]; 3] }
+        Self { waiting: Waiting::new(), to: [[0; ROOM]; 4], earned: [[0; ROOM]; 3] }
     }
 
-    /// Moves the boards that wait; how many they were.
+    /// Moves the next boards; how many they are, `None` when none are left.
     #[inline(always)]
-    fn of<L: Lanes, const R: usize, const C: usize>(
+    fn next<L: Lanes, const R: usize, const C: usize>(
         &mut self,
         game: &Game2048<R, C>,
         ranks: &LayerRanks<R, C>,
-        waiting: &mut Waiting,
-    ) -> usize {
-        let (boards, n) = waiting.take();
+        boards: &mut impl Iterator<Item = u64>,
+    ) -> Option<usize> {
+        if !self.waiting.fill(boards) {
+            return None;
+        }
+        let (boards, n) = self.waiting.take();
         FourWays { ranks, lines: &game.lines, boards, to: &mut self.to, earned: &mut self.earned }.compute::<L>();
-        n
+        Some(n)
     }
 }
 
@@ -263,27 +249,18 @@ impl<const R: usize, const C: usize> Job for MoveBoards<'_, R, C> {
     #[inline(always)]
     fn run<L: Lanes>(self) -> Tally {
         let Self { game, ranks, states, range, after } = self;
-        let (mut waiting, mut ways, mut tally) = (Waiting::new(), Ways::new(), Tally::default());
-        let mut boards = boards(ranks, places(|at| states[at], range));
-        loop {
-            let next = boards.next();
-            if let Some(board) = next {
-                waiting.push(board);
+        let (mut ways, mut tally) = (Ways::new(), Tally::default());
+        let mut boards = ranks.boards(places(|at| states[at], range));
+        while let Some(n) = ways.next::<L, R, C>(game, ranks, &mut boards) {
+            for to in &ways.to {
+                insert_all(&to[..n], after);
             }
-            if waiting.is_full() || next.is_none() {
-                let n = ways.of::<L, R, C>(game, ranks, &mut waiting);
-                for to in &ways.to {
-                    insert_all(&to[..n], after);
-                }
-                tally.states += n as u64;
-                for i in 0..n {
-                    tally.terminal += u64::from(ways.to.iter().all(|to| to[i] == ILLEGAL));
-                }
-            }
-            if next.is_none() {
-                return tally;
+            tally.states += n as u64;
+            for i in 0..n {
+                tally.terminal += u64::from(ways.to.iter().all(|to| to[i] == ILLEGAL));
             }
         }
+        tally
     }
 }
 
@@ -303,45 +280,24 @@ impl<const R: usize, const C: usize> Job for ValueBoards<'_, R, C> {
     #[inline(always)]
     fn run<L: Lanes>(self) -> LayerStats {
         let Self { game, ranks, set, after, range, mut finds } = self;
-        let (mut waiting, mut ways, mut stats) = (Waiting::new(), Ways::new(), Columns::default());
+        let (mut ways, mut stats) = (Ways::new(), Columns::default());
         let mut weighed = Weighed::<ROOM>::new();
-        let mut boards = boards(ranks, set.places(range));
-        loop {
-            let next = boards.next();
-            if let Some(board) = next {
-                waiting.push(board);
+        let mut boards = ranks.boards(set.places(range));
+        while let Some(n) = ways.next::<L, R, C>(game, ranks, &mut boards) {
+            for &place in ways.to.iter().flat_map(|to| &to[..n]) {
+                after.set.prefetch(place.into());
             }
-            if waiting.is_full() || next.is_none() {
-                let n = ways.of::<L, R, C>(game, ranks, &mut waiting);
-                for &place in ways.to.iter().flat_map(|to| &to[..n]) {
-                    after.set.prefetch(place.into());
-                }
-                let mut found = [[0usize; ROOM]; 4];
-                for (found, to) in found.iter_mut().zip(&ways.to) {
-                    for (found, &place) in found[..n].iter_mut().zip(to) {
-                        if place != ILLEGAL {
-                            *found = after.set.find(place.into());
-                            prefetch(after.values, *found);
-                        }
-                    }
-                }
-                for (number, (found, to)) in (0u32..).zip(found.iter().zip(&ways.to)) {
-                    let mut tried = Weighed::<ROOM>::NOTHING;
-                    let earned = &ways.earned[if number < 2 { 1 } else { 2 }];
-                    for i in 0..n {
-                        if to[i] != ILLEGAL {
-                            let reward = game.reward(earned[i].wrapping_sub(ways.earned[0][i]));
-                            tried[i] = reward + after.values[found[i]];
-                        }
-                    }
-                    weighed.add(number, &tried);
-                }
-                weighed.settle(n, finds.take(n), &mut stats);
+            let mut found = [[0usize; ROOM]; 4];
+            for (found, to) in found.iter_mut().zip(&ways.to) {
+                after.find_all(&to[..n], found);
             }
-            if next.is_none() {
-                return stats.sum();
+            let [before, across, along] = &ways.earned;
+            for ((number, earned), (found, to)) in (0..).zip([across, across, along, along]).zip(found.iter().zip(&ways.to)) {
+                weighed.add(number, &game.worth(&to[..n], found, after, earned, before));
             }
+            weighed.settle(n, finds.take(n), &mut stats);
         }
+        stats.sum()
     }
 }
 
@@ -361,7 +317,7 @@ impl<const R: usize, const C: usize> Job for MeanOfBoards<'_, R, C> {
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let Self { game, ranks, set, children, range, values } = self;
-        let mut boards = boards(ranks, set.places(range));
+        let mut boards = ranks.boards(set.places(range));
         if game.is_odd() {
             for (value, board) in values.iter_mut().zip(boards) {
                 *value = game.after_value(board, ranks.age(), children);
@@ -422,10 +378,7 @@ fn look_up<L: Lanes, const R: usize, const C: usize>(
         states.set.prefetch(place.into());
     }
     let mut found = [0usize; ROOM];
-    for (found, &place) in found[..n].iter_mut().zip(&to) {
-        *found = states.set.find(place.into());
-        prefetch(states.values, *found);
-    }
+    states.find_all(&to[..n], &mut found);
     for (value, &found) in values[..n].iter_mut().zip(&found) {
         *value = states.values[found];
     }

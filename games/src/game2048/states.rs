@@ -5,7 +5,7 @@
 //! memory behind them is asked for before it is used. Square boards go another way ([`super::square`]).
 
 use super::Game2048;
-use super::after::{Valued, Values, numbers_of_blocks};
+use super::after::{Valued, Values};
 use super::best::{Best, Finds, Looks};
 use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits};
 use super::forward::{Bench, fill_windows, pieces, releasers};
@@ -21,10 +21,10 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Adds up what was found in the blocks of a layer, in their order.
-fn total(blocks: impl IntoIterator<Item = LayerStats>) -> LayerStats {
-    let add = |sum: LayerStats, block| sum.checked_add(block).expect("a layer has fewer than 2^32 states");
-    blocks.into_iter().fold(LayerStats::default(), add)
+/// Adds up what was found in the parts of a layer, in their order.
+pub(super) fn total(parts: impl IntoIterator<Item = LayerStats>) -> LayerStats {
+    let add = |sum: LayerStats, part| sum.checked_add(part).expect("a layer has fewer than 2^32 states");
+    parts.into_iter().fold(LayerStats::default(), add)
 }
 
 /// The states of a layer, solved.
@@ -97,7 +97,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let (is_first, is_last) = (number == 0, number + 1 == windows.len());
             let looks = Looks { places: (window.start as u64) << 6..(window.end as u64) << 6, is_first, is_last };
             let finds = Finds { values: &mut values, bests: &mut bests, chosen: &mut chosen };
-            let found: Vec<Vec<LayerStats>> = split_finds(ranks, set.view(), pieces(ranks), finds)
+            let found: Vec<Vec<LayerStats>> = finds
+                .split(set.view(), pieces(ranks), |blocks| ranks.ranks_of_blocks(blocks))
                 .into_par_iter()
                 .map_init(Bench::default, |bench, (blocks, finds)| {
                     let (set, after, looks, batch) = (set.view(), after.view(), &looks, &mut bench.batch);
@@ -122,37 +123,16 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         (moved != board).then(|| (moved, moves.score(number)))
     }
 
-    /// The moves of a state, board by board.
-    pub(super) fn best(&self, board: u64, after: Values<'_, R, C>) -> Best {
-        let moves = self.lines.moves(board);
-        let mut best = Best::NONE;
-        for (i, &moved) in moves.boards.iter().enumerate().filter(|&(_, &moved)| moved != board) {
-            best.add(i as u32, self.reward(moves.score(i)) + after.get(moved));
-        }
-        best
-    }
-
     /// The value of a state, terminal or not, board by board.
     pub(super) fn state_value(&self, board: u64, age: u32, after: Option<Values<'_, R, C>>) -> f64 {
-        match after {
-            Some(after) if !self.is_stopped(board, age) => self.best(board, after).value(),
-            _ => self.value_without_moves(board, age),
-        }
+        let after = after.filter(|_| !self.is_stopped(board, age));
+        let best = after.and_then(|after| {
+            let moves = self.lines.moves(board);
+            let legal = moves.boards.iter().enumerate().filter(|&(_, &moved)| moved != board);
+            legal.map(|(i, &moved)| self.reward(moves.score(i)) + after.get(moved)).reduce(f64::max)
+        });
+        best.unwrap_or_else(|| self.value_without_moves(board, age))
     }
-}
-
-/// Splits what is found into the parts of pieces of blocks.
-fn split_finds<'f, const R: usize, const C: usize>(
-    ranks: &LayerRanks<R, C>,
-    set: Ranked<'_>,
-    pieces: Vec<Range<usize>>,
-    mut finds: Finds<'f>,
-) -> Vec<(Range<usize>, Finds<'f>)> {
-    let split = |blocks: Range<usize>| {
-        let states = numbers_of_blocks(ranks, set, &blocks).len();
-        (blocks, finds.take(states))
-    };
-    pieces.into_iter().map(split).collect()
 }
 
 /// The states of some blocks.

@@ -171,7 +171,7 @@ fn images_of(space: &dyn StateSpace, state: Position) -> Vec<Position> {
     let text = space.format(state);
     let cells: Vec<Vec<&str>> = text.split('/').map(|row| row.split(' ').collect()).collect();
     let is_square = cells.iter().all(|row| row.len() == cells.len());
-    let exchanged = (0..cells.len()).map(|c| cells.iter().map(|row| row[c.min(row.len() - 1)]).collect::<Vec<_>>().join(" "));
+    let exchanged = (0..cells.len()).map(|c| cells.iter().map(|row| row[c]).collect::<Vec<_>>().join(" "));
     let exchanged = if is_square { Some(exchanged.collect::<Vec<_>>().join("/")) } else { None };
     let upside_down: Vec<&str> = text.split('/').rev().collect();
     let turned_over = text.split('/').map(|row| row.split(' ').rev().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
