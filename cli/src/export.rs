@@ -17,7 +17,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use strata_games::bearoff::gnubg::{self, Chances, MOST_ROLLS, OneSided};
-use strata_games::{FAIR_DOUBLES, Key, Layer, SpecBearoff, TableName};
+use strata_games::{FAIR_DOUBLES, Key, Layer, TableName};
 
 /// Which table, as what, and where.
 #[derive(clap::Args, Debug)]
@@ -78,29 +78,26 @@ struct Written {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Format::Gnubg = args.format;
     let opened = table::open(&args.dir).map_err(|e| e.into_failure(&args.dir))?;
-    let spec = exportable(opened.space.name())?;
+    let points = exportable(opened.space.name())?;
     let runtime = crate::runtime()?;
     let _context = runtime.enter();
     signals::listen(|| {}).map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let pool = resources::pool(args.threads.map_or_else(resources::threads, usize::from))?;
     let shown = output::shell_quote(&args.out.to_string_lossy()).into_owned();
     let cannot = |e: io::Error| Failure::failed(format!("cannot write {shown}: {e}"));
-    replaceable(&args.out, opened.table.root(), &shown)?;
-    enough_memory(&spec)?;
-    // Made before anything is computed, in the same folder: whether it can be written is known at once, and renaming it is one step.
     let folder = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    replaceable(&args.out, folder, opened.table.root(), &shown)?;
+    enough_memory(points)?;
+    // Made before anything is computed, in the same folder: whether it can be written is known at once, and renaming it is one step.
     let mode = Permissions::from_mode(0o666); // less what the user's mask takes
     let file = tempfile::Builder::new().prefix(".strata-export-").permissions(mode).tempfile_in(folder).map_err(cannot)?;
     let meter = Meter::new("computing", opened.table.manifest().keys, time_left);
-    let database = pool.install(|| OneSided::compute(spec.points, &|done| meter.reach(done)));
+    let database = pool.install(|| OneSided::compute(points, &|done| meter.reach(done)));
     meter.end();
     let Some(database) = database else { return Err(stopped()) };
-    let layout = Layout { points: spec.points, gammons: !args.no_gammons, compressed: !args.uncompressed };
+    let layout = Layout { points, gammons: !args.no_gammons, compressed: !args.uncompressed };
     let written = layout.write_to(&database, file.as_file());
-    if signals::received().is_some() {
-        return Err(stopped());
-    }
-    let (md5, bytes) = written.map_err(cannot)?;
+    let (md5, bytes) = written.map_err(|e| if signals::received().is_some() { stopped() } else { cannot(e) })?;
     let (largest_difference, at) = compare(&opened, &database)?;
     if signals::received().is_some() {
         return Err(stopped());
@@ -121,14 +118,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Refuses to write over anything but a file of its own.
-fn replaceable(out: &Path, table: &Path, shown: &str) -> Result<(), Failure> {
+fn replaceable(out: &Path, folder: &Path, table: &Path, shown: &str) -> Result<(), Failure> {
     let refuse = |what: &str| Err(Failure::usage(format!("--out {shown} {what}")).help("name the file to write"));
     match out.symlink_metadata() {
         Ok(there) if there.is_dir() => return refuse("is a directory"),
         Ok(there) if !there.is_file() => return refuse("is no ordinary file, and would be replaced by one"),
         _ => {}
     }
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match folder.canonicalize() {
         Ok(folder) if folder.starts_with(table) => refuse("is in the directory of the table, where nothing else belongs"),
         _ => Ok(()),
@@ -136,12 +132,12 @@ fn replaceable(out: &Path, table: &Path, shown: &str) -> Result<(), Failure> {
 }
 
 /// Refuses what certainly does not fit in memory.
-fn enough_memory(spec: &SpecBearoff) -> Result<(), Failure> {
-    let needed = OneSided::memory_bytes(spec.points);
+fn enough_memory(points: usize) -> Result<(), Failure> {
+    let needed = OneSided::memory_bytes(points);
     match resources::available_memory() {
         Some(free) if free < needed => {
             let (needed, free) = (units::bytes(needed), units::bytes(free));
-            Err(Failure::failed(format!("{} points take {needed} of memory, and {free} are free", spec.points))
+            Err(Failure::failed(format!("{points} points take {needed} of memory, and {free} are free"))
                 .help("export a table of fewer points, or use a machine with more memory"))
         }
         _ => Ok(()),
@@ -153,8 +149,8 @@ fn stopped() -> Failure {
     Failure { code: signals::received().unwrap_or(1), message, help: Some("run the same command again".into()) }
 }
 
-/// What the table is, if the format has room for it.
-fn exportable(name: &TableName) -> Result<SpecBearoff, Failure> {
+/// How many points the table has, if the format has room for it.
+fn exportable(name: &TableName) -> Result<usize, Failure> {
     let refuse = |what: String, help: String| Err(Failure::usage(what).help(help));
     let TableName::Bearoff(spec) = name else {
         return refuse(format!("{name} is no bearoff table"), "--format gnubg is for tables like bearoff-6x15".into());
@@ -172,7 +168,7 @@ fn exportable(name: &TableName) -> Result<SpecBearoff, Failure> {
         _ if spec.doubles != FAIR_DOUBLES || spec.meaningless => {
             refuse(format!("GNU Backgammon's files are of fair dice, {name} is not"), format!("build bearoff-{}x15", spec.points))
         }
-        _ => Ok(spec.clone()),
+        _ => Ok(spec.points),
     }
 }
 

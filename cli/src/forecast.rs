@@ -1,6 +1,7 @@
 //! What a table will need, from its plan alone, and from what is known about whole games of 2048.
 
 use strata_games::{Keep, StateSpace};
+use strata_storage::CHOICES_A_BYTE;
 use strata_worker::estimate::{Estimate, Known, LayerCounts, whole_game};
 
 /// What a build will need.
@@ -14,8 +15,6 @@ pub struct Forecast {
 
 /// A published scalar.
 const SCALAR_BYTES: u64 = 4;
-/// Moves in a byte.
-const CHOICES_A_BYTE: u64 = 4;
 /// The least that a published distribution takes; most take more.
 const LEAST_DIST_BYTES: u64 = 16;
 
@@ -33,7 +32,7 @@ pub fn forecast(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Foreca
     }
     let certain_bytes = match (estimate.stored, space.dist_columns().len() as u64) {
         (Known::AtMost(_) | Known::About(_), _) => 0,
-        (Known::Exact(states), _) if space.name().keep() == Keep::Play => states / CHOICES_A_BYTE,
+        (Known::Exact(states), _) if space.name().keep() == Keep::Play => states / CHOICES_A_BYTE as u64,
         (Known::Exact(_), 0) => estimate.disk_bytes,
         (Known::Exact(keys), dists) => keys * (space.scalar_columns().len() as u64 * SCALAR_BYTES + dists * LEAST_DIST_BYTES),
     };

@@ -38,6 +38,7 @@ pub use index::*;
 pub use json::canonical_json;
 pub use lock::DirLock;
 pub use manifest::{FORMAT, Manifest, ManifestError, ManifestLayer, ManifestShard, ManifestStats, publish};
+pub use pack::CHOICES_A_BYTE;
 pub use record::{FileKind, FileRecord, artifact_path};
 pub use scratch::ScratchMap;
 pub use shard::{Bounded, ShardFile, ShardHeader};

@@ -27,8 +27,8 @@ const PROBABILITY_SLACK: f64 = 1e-9;
 
 /// Bits of a choice.
 const CHOICE_BITS: usize = 2;
-/// Choices in a byte.
-const CHOICES_A_BYTE: usize = 8 / CHOICE_BITS;
+/// Choices in a byte of a column of them.
+pub const CHOICES_A_BYTE: usize = 8 / CHOICE_BITS;
 
 /// How the numbers of a group are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,12 +17,11 @@ use positions::{Positions, positions, published};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use strata_games::{ArtifactId, ArtifactKind, Keep, Layer, Pass, Spec2048, StateSpace, TableName, TaskError, TaskId};
+use strata_storage::CHOICES_A_BYTE;
 use trial::{Stretch, Trial};
 
 /// Bytes of a published value. Its scale and checksum are shared by thousands.
 const PACKED_BYTES: u64 = 4;
-/// Published moves in a byte. What their groups take beside it is 1.2 %.
-const CHOICES_A_BYTE: u64 = 4;
 /// Bytes of a working value.
 const WORK_BYTES: u64 = 8;
 /// Entries that the distribution of a key may have, as a bound for the disk: those of bearoff have fewer than 32.
@@ -206,7 +205,10 @@ impl<'a> Sizes<'a> {
         FILE_BYTES.saturating_add(match artifact.kind {
             ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
             ArtifactKind::Work => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
-            ArtifactKind::Shard if self.name.keep() == Keep::Play => index.saturating_add(keys / CHOICES_A_BYTE + keys / 256),
+            // What the groups of moves take beside them is 1.2 %.
+            ArtifactKind::Shard if self.name.keep() == Keep::Play => {
+                index.saturating_add(keys / CHOICES_A_BYTE as u64 + keys / 256)
+            }
             ArtifactKind::Shard => index.saturating_add(values(self.scalars, PACKED_BYTES, DIST_ENTRIES * PACKED_BYTES + 9)),
         })
     }
