@@ -325,7 +325,7 @@ fn rank(moves: Vec<(Choice, Bounded)>, aim: Aim, format: impl Fn(Position) -> St
         .map(|(choice, next)| Move {
             rank: 0,
             label: choice.label,
-            value: choice.reward + next.value,
+            value: aim.worth(choice.reward, next.value),
             error: next.error,
             reward: choice.reward,
             loss: 0.0,
@@ -334,7 +334,7 @@ fn rank(moves: Vec<(Choice, Bounded)>, aim: Aim, format: impl Fn(Position) -> St
         })
         .collect();
     moves.sort_by(|a, b| match aim {
-        Aim::Most => b.value.total_cmp(&a.value),
+        Aim::Most | Aim::Rival => b.value.total_cmp(&a.value),
         Aim::Least => a.value.total_cmp(&b.value),
     });
     let mut leader = 0;

@@ -5,6 +5,8 @@
 pub struct Columns {
     /// One number a key, in the order of [`scalar_columns`](crate::StateSpace::scalar_columns).
     pub scalars: Vec<Vec<f64>>,
+    /// One number a key, computed in f32. Scalar columns too, after the others.
+    pub singles: Vec<Vec<f32>>,
     /// One choice a key: a number from 0 to 3. Scalar columns too, after the others.
     pub choices: Vec<Vec<u8>>,
     /// One distribution a key, in the order of [`dist_columns`](crate::StateSpace::dist_columns).
@@ -16,6 +18,8 @@ pub struct Columns {
 pub struct ColumnsView<'a> {
     /// One number a key.
     pub scalars: Vec<&'a [f64]>,
+    /// One number a key, computed in f32.
+    pub singles: Vec<&'a [f32]>,
     /// One choice a key.
     pub choices: Vec<&'a [u8]>,
     /// One distribution a key.
@@ -26,6 +30,7 @@ impl<'a> From<&'a Columns> for ColumnsView<'a> {
     fn from(columns: &'a Columns) -> Self {
         Self {
             scalars: columns.scalars.iter().map(Vec::as_slice).collect(),
+            singles: columns.singles.iter().map(Vec::as_slice).collect(),
             choices: columns.choices.iter().map(Vec::as_slice).collect(),
             dists: &columns.dists,
         }
@@ -33,10 +38,16 @@ impl<'a> From<&'a Columns> for ColumnsView<'a> {
 }
 
 impl ColumnsView<'_> {
+    /// Number of scalar columns of all forms.
+    pub fn scalar_count(&self) -> usize {
+        self.scalars.len() + self.singles.len() + self.choices.len()
+    }
+
     /// A copy.
     pub fn to_columns(&self) -> Columns {
         Columns {
             scalars: self.scalars.iter().map(|values| values.to_vec()).collect(),
+            singles: self.singles.iter().map(|values| values.to_vec()).collect(),
             choices: self.choices.iter().map(|values| values.to_vec()).collect(),
             dists: self.dists.to_vec(),
         }
@@ -45,9 +56,10 @@ impl ColumnsView<'_> {
     /// Number of bytes in memory.
     pub fn bytes(&self) -> u64 {
         let scalars: usize = self.scalars.iter().map(|values| values.len()).sum();
+        let singles: usize = self.singles.iter().map(|values| values.len()).sum();
         let choices: usize = self.choices.iter().map(|values| values.len()).sum();
         let dists: usize = self.dists.iter().map(|dists| dists.values.len() * 8 + dists.ends.len() * 9).sum();
-        (scalars * 8 + choices + dists) as u64
+        (scalars * 8 + singles * 4 + choices + dists) as u64
     }
 }
 

@@ -169,24 +169,30 @@ fn expansion_says_the_same(space: &dyn StateSpace, key: Key) -> Result<(), Viola
     Ok(())
 }
 
-/// The value of a state by its choices.
-fn state_value(space: &dyn StateSpace, table: &MemoryTable, state: Position) -> f64 {
-    let values = space.choices(state).into_iter().map(|c| c.reward + c.key.and_then(|key| table.value(key, 0)).unwrap_or(0.0));
-    let best = match space.aim() {
-        Aim::Most => values.reduce(f64::max),
-        Aim::Least => values.reduce(f64::min),
+/// The value of a state by its choices, as a recursion has it.
+fn state_value(space: &dyn StateSpace, table: &MemoryTable, state: Position, by: &Recursion) -> f64 {
+    let next = |key: Key| {
+        let read = |&column: &usize| table.value(key, column).map(|value| Bounded { value, error: 0.0 });
+        by.reads.iter().map(read).collect::<Option<Vec<Bounded>>>().map(|values| (by.next)(&values).value)
     };
-    best.unwrap_or_else(|| space.terminal_value(state))
+    let aim = space.aim();
+    let worth = |choice: Choice| aim.worth(choice.reward, choice.key.map_or(Some(0.0), next).unwrap_or(f64::NAN));
+    let values = space.choices(state).into_iter().map(worth);
+    let best = values.reduce(|best, value| if aim.prefers(value, best) { value } else { best });
+    best.unwrap_or_else(|| (by.end)(space.terminal_value(state)))
 }
 
 fn value_follows_the_recursion(space: &dyn StateSpace, table: &MemoryTable, key: Key, slot: Slot) -> Result<(), Violation> {
     let position = position_of(space, key)?;
-    let stored = table.scalar(slot, 0).map_err(|error| Violation(format!("{key:?}: {error}")))?.value;
     let outcomes = space.outcomes(position);
-    let value: f64 = outcomes.iter().map(|outcome| outcome.chance * state_value(space, table, outcome.state)).sum();
-    ensure((value - stored).abs() <= 1e-12 * value.abs().max(1.0), || {
-        format!("{key:?}: the table says {stored}, the rules {value}")
-    })
+    for by in space.recursions() {
+        let stored = table.scalar(slot, by.column).map_err(|error| Violation(format!("{key:?}: {error}")))?.value;
+        let value: f64 = outcomes.iter().map(|outcome| outcome.chance * state_value(space, table, outcome.state, by)).sum();
+        ensure((value - stored).abs() <= 1e-12 * value.abs().max(1.0) + space.allowance(), || {
+            format!("{key:?}, {}: the table says {stored}, the rules {value}", space.scalar_columns()[by.column])
+        })?;
+    }
+    Ok(())
 }
 
 fn starts_are_a_distribution(space: &dyn StateSpace, table: &MemoryTable) -> Result<(), Violation> {
@@ -198,7 +204,10 @@ fn starts_are_a_distribution(space: &dyn StateSpace, table: &MemoryTable) -> Res
         .map(|start| {
             let key = if space.starts_are_states() { None } else { space.rank(start.state) };
             start.chance
-                * key.map_or_else(|| state_value(space, table, start.state), |key| table.value(key, 0).unwrap_or(f64::NAN))
+                * key.map_or_else(
+                    || state_value(space, table, start.state, &space.recursions()[0]),
+                    |key| table.value(key, 0).unwrap_or(f64::NAN),
+                )
         })
         .sum();
     let fact = table.facts().get("value").copied().unwrap_or(f64::NAN);

@@ -44,6 +44,12 @@ impl StateSpace for Hooked {
     fn aim(&self) -> Aim {
         self.game.aim()
     }
+    fn recursions(&self) -> &'static [Recursion] {
+        self.game.recursions()
+    }
+    fn allowance(&self) -> f64 {
+        self.game.allowance()
+    }
     fn rank(&self, position: Position) -> Option<Key> {
         self.game.rank(position)
     }

@@ -6,6 +6,7 @@ mod array;
 pub mod bearoff;
 mod columns;
 pub mod conformance;
+mod floats;
 pub mod game2048;
 mod hash;
 mod hooked;
@@ -18,7 +19,7 @@ pub use array::{Array, Releaser, Scratch};
 pub use columns::{Columns, ColumnsView, Dists};
 pub use hooked::{Hook, Hooked};
 pub use keys::{Bitmap, Keys};
-pub use name::{FAIR_DOUBLES, Keep, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, TableName};
+pub use name::{FAIR_DOUBLES, Keep, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, SpecTwoSided, TableName};
 pub use space::*;
 
 /// A table whose state space cannot be handled, with the numbers.
@@ -39,5 +40,6 @@ pub fn open(name: &TableName) -> Result<Box<dyn StateSpace>, OpenError> {
     match name {
         TableName::Game2048(spec) => game2048::open(spec),
         TableName::Bearoff(spec) => Ok(Box::new(bearoff::Bearoff::new(spec))),
+        TableName::TwoSided(spec) => Ok(Box::new(bearoff::TwoSided::new(spec))),
     }
 }

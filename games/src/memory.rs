@@ -12,7 +12,7 @@ use crate::space::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Runs every stage of the plan in order, one task after the other, on the rayon pool it is called in.
@@ -35,6 +35,7 @@ fn broken<T>(what: String) -> Result<T, TaskError> {
 enum Artifact {
     Index(Bitmap),
     Work(Columns),
+    Numbers(Arc<Vec<f32>>),
     Shard(MemoryShard),
 }
 
@@ -228,7 +229,8 @@ fn ascending(keys: Keys<'_>, run: &Range<u64>) -> Result<Vec<u64>, TaskError> {
 }
 
 fn one_value_a_key(columns: &Columns, keys: usize, task: TaskId) -> Result<(), TaskError> {
-    let scalars = columns.scalars.iter().map(Vec::len).chain(columns.choices.iter().map(Vec::len));
+    let scalars = columns.scalars.iter().map(Vec::len).chain(columns.singles.iter().map(Vec::len));
+    let scalars = scalars.chain(columns.choices.iter().map(Vec::len));
     let lengths = scalars.chain(columns.dists.iter().map(|dists| dists.len()));
     match lengths.into_iter().find(|&length| length != keys) {
         Some(length) => broken(format!("task {task} writes a column of {length} values for {keys} keys")),
@@ -245,6 +247,15 @@ pub fn last_uses(space: &dyn StateSpace) -> BTreeMap<ArtifactId, u32> {
         }
     }
     last
+}
+
+/// Numbers that are in memory all the same.
+pub struct HeapNumbers(pub Arc<Vec<f32>>);
+
+impl Numbers for HeapNumbers {
+    fn numbers(&self) -> &[f32] {
+        &self.0
+    }
 }
 
 /// Scratch that is memory all the same.
@@ -293,6 +304,13 @@ impl TaskIo for MemoryIo<'_> {
         }
     }
 
+    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
+        match self.input(ArtifactKind::Work, layer, shard)? {
+            Artifact::Numbers(numbers) => Ok(Box::new(HeapNumbers(Arc::clone(numbers)))),
+            other => broken(format!("working numbers are kept as {other:?}")),
+        }
+    }
+
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         let run = self.run_of(kind, layer, shard)?;
         let mut bits = Bitmap::new(run.end - run.start);
@@ -304,13 +322,22 @@ impl TaskIo for MemoryIo<'_> {
         self.output(ArtifactKind::Work, layer, shard, Artifact::Work(columns.to_columns()))
     }
 
+    fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {
+        let run = self.run_of(ArtifactKind::Work, layer, shard)?;
+        if numbers.len() as u64 != run.end - run.start {
+            return broken(format!("{} numbers for the run of ranks {run:?}", numbers.len()));
+        }
+        self.output(ArtifactKind::Work, layer, shard, Artifact::Numbers(Arc::new(numbers.to_vec())))
+    }
+
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
         let run = self.run_of(ArtifactKind::Shard, layer, shard)?;
         let keys = ascending(keys, &run)?;
+        let scalar_count = columns.scalar_count();
         let columns = columns.to_columns();
         one_value_a_key(&columns, keys.len(), self.next)?;
         let (scalars, dists) = (self.space.scalar_columns().len(), self.space.dist_columns().len());
-        if columns.scalars.len() + columns.choices.len() != scalars || columns.dists.len() != dists {
+        if scalar_count != scalars || columns.dists.len() != dists {
             return broken(format!("layer {layer} shard {shard} must have {scalars} scalar and {dists} distribution columns"));
         }
         let artifact = Artifact::Shard(MemoryShard { run, keys, columns });
@@ -432,11 +459,14 @@ impl MemoryTable {
     }
 }
 
-/// The number of a key in a scalar column; choices are columns after the others.
+/// The number of a key in a scalar column: f64 first, then f32, then choices.
 fn scalar_of(columns: &Columns, column: usize, ordinal: u64) -> Option<f64> {
     let ordinal = usize::try_from(ordinal).ok()?;
-    match column.checked_sub(columns.scalars.len()) {
-        None => columns.scalars[column].get(ordinal).copied(),
+    let Some(column) = column.checked_sub(columns.scalars.len()) else {
+        return columns.scalars[column].get(ordinal).copied();
+    };
+    match column.checked_sub(columns.singles.len()) {
+        None => columns.singles[column].get(ordinal).copied().map(f64::from),
         Some(choice) => columns.choices.get(choice)?.get(ordinal).copied().map(f64::from),
     }
 }

@@ -19,6 +19,8 @@ pub enum TableName {
     Game2048(Spec2048),
     /// One-sided backgammon bearoff.
     Bearoff(SpecBearoff),
+    /// Two-sided backgammon bearoff.
+    TwoSided(SpecTwoSided),
 }
 
 /// A 2048 table.
@@ -69,6 +71,17 @@ pub struct SpecBearoff {
     pub meaningless: bool,
 }
 
+/// A two-sided bearoff table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SpecTwoSided {
+    /// Points of the home board, 1..=18.
+    pub points: usize,
+    /// Most checkers of one side and of the other, whoever is on roll; the larger first.
+    pub checkers: (usize, usize),
+    /// `+doubles=P`: as in one-sided tables.
+    pub doubles: f64,
+}
+
 /// The chance of a 4 in the game as published.
 pub const PUBLISHED_FOUR: f64 = 0.1;
 /// The chance of a double with fair dice.
@@ -107,8 +120,11 @@ fn parse(text: &str) -> Result<TableName, String> {
     let options: Vec<&str> = parts.collect();
     match game {
         "2048" => parse_2048(size, &options).map(TableName::Game2048),
+        "bearoff" if size.contains('v') => parse_two_sided(size, &options).map(TableName::TwoSided),
         "bearoff" => parse_bearoff(size, &options).map(TableName::Bearoff),
-        _ => Err(format!("there is no game {game:?}; the games are 2048 (2048-3x3) and bearoff (bearoff-6x15)")),
+        _ => Err(format!(
+            "there is no game {game:?}; the games are 2048 (2048-3x3) and bearoff (bearoff-6x15 for one side, bearoff-6x6v6 for two)"
+        )),
     }
 }
 
@@ -188,6 +204,27 @@ fn parse_bearoff(size: &str, options: &[&str]) -> Result<SpecBearoff, String> {
     Ok(spec)
 }
 
+fn parse_two_sided(size: &str, options: &[&str]) -> Result<SpecTwoSided, String> {
+    let form = "a two-sided bearoff table is called bearoff-PxCvD, P points (1 to 18), at most C checkers on one side and D on the \
+                other (1 to 15), for example bearoff-6x6v6";
+    let (size, other) = size.split_once('v').unwrap_or((size, ""));
+    let (points, checkers) = dimensions(size, form)?;
+    if !is_number(other) {
+        return Err(format!("{other:?} checkers of the other side: not a number; {form}"));
+    }
+    let points = within("points", points, 1, 18)?;
+    let (one, other) = (within("checkers", checkers, 1, 15)?, within("checkers", other, 1, 15)?);
+    let mut spec = SpecTwoSided { points, checkers: (one.max(other), one.min(other)), doubles: FAIR_DOUBLES };
+    let mut seen = Vec::new();
+    for option in options {
+        match split_option(option, &mut seen)? {
+            ("doubles", Some(value)) => spec.doubles = probability("doubles", value)?,
+            _ => return Err(unknown(option, "+doubles=P (a chance)")),
+        }
+    }
+    Ok(spec)
+}
+
 fn dimensions<'a>(size: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
     match size.split_once('x') {
         Some((a, b)) if is_number(a) && is_number(b) => Ok((a, b)),
@@ -232,7 +269,7 @@ impl TableName {
     pub fn published(&self) -> TableName {
         match self {
             TableName::Game2048(spec) => TableName::Game2048(Spec2048 { stretch: None, ..spec.clone() }),
-            TableName::Bearoff(_) => self.clone(),
+            TableName::Bearoff(_) | TableName::TwoSided(_) => self.clone(),
         }
     }
 
@@ -240,7 +277,7 @@ impl TableName {
     pub fn keep(&self) -> Keep {
         match self {
             TableName::Game2048(spec) => spec.keep,
-            TableName::Bearoff(_) => Keep::Values,
+            TableName::Bearoff(_) | TableName::TwoSided(_) => Keep::Values,
         }
     }
 }
@@ -311,6 +348,13 @@ impl fmt::Display for TableName {
                     f.write_str("+meaningless")?;
                 }
             }
+            TableName::TwoSided(spec) => {
+                let (one, other) = spec.checkers;
+                write!(f, "bearoff-{}x{one}v{other}", spec.points)?;
+                if spec.doubles != FAIR_DOUBLES {
+                    write!(f, "+doubles={}", spec.doubles)?;
+                }
+            }
         }
         Ok(())
     }
@@ -334,6 +378,8 @@ mod tests {
             "2048-4x3+four=0.25+keep=stats+stretch=64",
             "bearoff-6x15",
             "bearoff-18x15+doubles=0.1683",
+            "bearoff-6x15v15",
+            "bearoff-6x10v6+doubles=0.1683",
         ] {
             assert_eq!(name.parse::<TableName>().unwrap().to_string(), name);
         }
@@ -347,6 +393,7 @@ mod tests {
             ("2048-2x2+horizon=60", "2048-2x2"),
             ("2048-2x2+keep=values", "2048-2x2"),
             ("bearoff-6x15+doubles=0.16666666666666666", "bearoff-6x15"),
+            ("bearoff-6x6v10", "bearoff-6x10v6"),
         ] {
             assert_eq!(given.parse::<TableName>().unwrap().to_string(), printed);
         }
@@ -374,6 +421,10 @@ mod tests {
             ("bearoff-6x16", "16 checkers", "from 1 to 15"),
             ("bearoff-06x15", "06 points", "from 1 to 18"),
             ("bearoff-6x15+doubles=x", "+doubles=x", "between 0 and 1"),
+            ("bearoff-6x6v", "\"\"", "bearoff-PxCvD"),
+            ("bearoff-6x6v16", "16 checkers", "from 1 to 15"),
+            ("bearoff-6x6v6v6", "\"6v6\"", "bearoff-PxCvD"),
+            ("bearoff-6x6v6+meaningless", "+meaningless", "+doubles=P"),
             ("chess", "\"chess\"", "2048"),
             ("", "\"\"", "bearoff"),
         ] {
@@ -391,7 +442,7 @@ mod tests {
         }
 
         #[test]
-        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(\\+(tile|four|horizon|doubles|meaningless|keep|stretch)(=[0-9.]{0,4}|=play|=stats)?){0,3}") {
+        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(v[0-9]{1,2})?(\\+(tile|four|horizon|doubles|meaningless|keep|stretch)(=[0-9.]{0,4}|=play|=stats)?){0,3}") {
             if let Ok(name) = text.parse::<TableName>() {
                 prop_assert_eq!(name.to_string().parse::<TableName>().unwrap(), name);
             }

@@ -229,6 +229,14 @@ pub enum TaskError {
     Io(#[from] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// Numbers that somebody else keeps, in memory or in a file.
+pub trait Numbers: Send + Sync {
+    /// All of them.
+    fn numbers(&self) -> &[f32];
+    /// They will not be used for a while: they need not stay in memory.
+    fn release(&self) {}
+}
+
 /// What a kernel reads and writes. The worker implements it over files, tests over a map.
 pub trait TaskIo: Sync {
     /// How many bytes of memory the kernel should stay within. It may need more than that only where its plan says so.
@@ -244,10 +252,14 @@ pub trait TaskIo: Sync {
         self.load_work(layer, shard)?.scalars.iter().take(1).for_each(|values| f(values));
         Ok(())
     }
+    /// The numbers of an input that [`put_numbers`](Self::put_numbers) wrote, in place.
+    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError>;
     /// Writes an output of a kind that holds nothing but keys.
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`].
     fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError>;
+    /// Writes an output of kind [`ArtifactKind::Work`] that is numbers in an order of the game's own: one for each of its ranks.
+    fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Shard`]: the values are packed, the keys written beside them.
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError>;
     /// Records what was counted. Called by one pass of the game, once for every shard of every layer.
@@ -365,7 +377,50 @@ pub enum Aim {
     Most,
     /// The smallest value is best.
     Least,
+    /// Two players take turns: what a key is worth to the one, the other loses. The largest value is best.
+    Rival,
 }
+
+impl Aim {
+    /// What a choice is worth: its reward, and what it leads to.
+    #[inline]
+    pub fn worth(self, reward: f64, next: f64) -> f64 {
+        match self {
+            Aim::Most | Aim::Least => reward + next,
+            Aim::Rival => reward - next,
+        }
+    }
+
+    /// Whether a value is better than another.
+    #[inline]
+    pub fn prefers(self, value: f64, other: f64) -> bool {
+        match self {
+            Aim::Most | Aim::Rival => value > other,
+            Aim::Least => value < other,
+        }
+    }
+}
+
+/// How the values of a column follow from those of the keys after: as at the head of this module, with what [`next`](Self::next) makes of
+/// some columns in place of `value(key')`.
+#[derive(Clone, Copy, Debug)]
+pub struct Recursion {
+    /// The column.
+    pub column: usize,
+    /// The columns of the key after that are read.
+    pub reads: &'static [usize],
+    /// What a key is worth when play comes to it, from what was read.
+    pub next: fn(&[Bounded]) -> Bounded,
+    /// What the end of the game is worth, from [`StateSpace::terminal_value`].
+    pub end: fn(f64) -> f64,
+}
+
+fn first(values: &[Bounded]) -> Bounded {
+    values[0]
+}
+
+/// That of column 0 in a game that says nothing else.
+static FIRST: [Recursion; 1] = [Recursion { column: 0, reads: &[0], next: first, end: std::convert::identity }];
 
 /// Why text is no position of the game.
 #[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
@@ -409,6 +464,14 @@ pub trait StateSpace: Send + Sync {
     fn dist_columns(&self) -> &'static [&'static str];
     /// Which way column 0 is optimised.
     fn aim(&self) -> Aim;
+    /// How far values that kernels give in f32 may be from the exact ones. It is part of the bound on the error of every value.
+    fn allowance(&self) -> f64 {
+        0.0
+    }
+    /// How the columns that play decides about follow from each other. The first is that of column 0.
+    fn recursions(&self) -> &'static [Recursion] {
+        &FIRST
+    }
     /// Runs one task, on the threads of the rayon pool it is called in.
     fn run(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError>;
 

@@ -29,7 +29,7 @@ pub(crate) const CHOICE_GROUP: u64 = 1 << 14;
 /// Keys in a group of a distribution column.
 pub(crate) const DIST_GROUP: u64 = 256;
 /// Largest groups that a reader has to take, so that what it allocates is bounded.
-const MAX_SCALAR_GROUP: u64 = 1 << 16;
+pub(crate) const MAX_SCALAR_GROUP: u64 = 1 << 16;
 const MAX_DIST_GROUP: u64 = 1 << 10;
 /// Longest name of a table or a column, in bytes.
 pub(crate) const MAX_NAME: usize = 1024;
@@ -63,6 +63,10 @@ impl Crc {
     pub(crate) fn finish(&self) -> u32 {
         self.0.finalize() as u32
     }
+}
+
+pub(crate) fn get_u16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|&b| u16::from_le_bytes(b))
 }
 
 pub(crate) fn get_u32(bytes: &[u8], at: usize) -> Option<u32> {
@@ -120,8 +124,9 @@ pub(crate) fn header_bytes(kind: FileKind, layer: u32, shard: u32, table: &str) 
 }
 
 /// The directory section: one run of ranks, and the columns. `at` is where it starts: zeros at its end make the next section start
-/// 40 bytes past a multiple of 64, so that the groups of an index are whole cache lines.
-pub(crate) fn directory_bytes(run: [u64; 4], columns: &[ColumnInfo], at: usize) -> Vec<u8> {
+/// 40 bytes past a multiple of 64 when it is an index, so that its groups are whole cache lines, and at a multiple of 64 when it is a
+/// column.
+pub(crate) fn directory_bytes(run: [u64; 4], columns: &[ColumnInfo], at: usize, index: bool) -> Vec<u8> {
     let mut out = Vec::new();
     for word in [1, columns.len() as u64].into_iter().chain(run) {
         out.extend_from_slice(&word.to_le_bytes());
@@ -136,7 +141,7 @@ pub(crate) fn directory_bytes(run: [u64; 4], columns: &[ColumnInfo], at: usize) 
         out.extend_from_slice(column.name.as_bytes());
         pad(&mut out);
     }
-    while (at + out.len()) % 64 != 40 {
+    while (at + out.len()) % 64 != if index { 40 } else { 0 } {
         out.extend_from_slice(&[0; 8]);
     }
     out

@@ -5,7 +5,7 @@
 //! disk"), and what is not ours, such as records and the manifest, is never mapped.
 #![allow(unsafe_code)]
 
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -65,6 +65,20 @@ impl Bytes {
     /// Tells the operating system that a range is read here and there: reading ahead would be wasted. Only a hint.
     pub(crate) fn read_at_random(&self, range: Range<usize>) {
         self.advise(Advice::Random, range);
+    }
+
+    /// Takes back what [`read_at_random`](Self::read_at_random) said. Only a hint.
+    pub(crate) fn read_in_order(&self, range: Range<usize>) {
+        self.advise(Advice::Normal, range);
+    }
+
+    /// Takes the pages out of this process's memory; they come back from the file.
+    pub(crate) fn release(&self) {
+        if let Bytes::Mapped(map) = self {
+            // SAFETY: the map is never written through, so pages that are dropped come back from the file as they were.
+            // Only a hint: what is refused stays in memory.
+            let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        }
     }
 
     fn advise(&self, advice: Advice, range: Range<usize>) {

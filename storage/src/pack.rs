@@ -12,14 +12,18 @@
 //! smallest value of a group is read back exactly, so that a probability of 0 stays 0. Where all values are equal nothing is stored but
 //! `base`. Where the span is too wide or too narrow for steps in f64, the values are stored exactly.
 //!
+//! Values that were computed in f32 take 2 bytes: 2^16 - 1 steps. While a table is built they are stored as they are.
+//!
 //! A choice, a number from 0 to 3, takes 2 bits, the first of a byte in the lowest; choices are exact.
 //!
 //! A distribution is stored as the span from its first to its last entry that is not 0, each entry as a multiple of 1 / (2^32 - 1).
 
-use crate::layout::{get_f64, get_u32};
+use crate::layout::{get_f64, get_u16, get_u32};
 
 /// Steps between the smallest and the largest value of a group.
 const STEPS: f64 = u32::MAX as f64;
+/// The same where a value takes 2 bytes.
+const HALF_STEPS: f64 = u16::MAX as f64;
 /// Longest span of a distribution, so that the size of a group is bounded.
 pub(crate) const MAX_SPAN: u64 = 4096;
 /// How far a probability may be above 1, from rounding, before it is refused.
@@ -41,6 +45,10 @@ pub(crate) enum Form {
     Fixed,
     /// 2 bits: whole numbers from 0 to 3.
     Choices,
+    /// u16: in steps from `base`.
+    Half,
+    /// f32, exactly.
+    Single,
 }
 
 impl Form {
@@ -50,11 +58,14 @@ impl Form {
             Form::Exact => 1,
             Form::Fixed => 2,
             Form::Choices => 3,
+            Form::Half => 4,
+            Form::Single => 5,
         }
     }
 
     pub(crate) fn from_code(code: u8) -> Option<Self> {
-        [Form::Constant, Form::Exact, Form::Fixed, Form::Choices].into_iter().find(|form| form.code() == code)
+        let forms = [Form::Constant, Form::Exact, Form::Fixed, Form::Choices, Form::Half, Form::Single];
+        forms.into_iter().find(|form| form.code() == code)
     }
 }
 
@@ -80,6 +91,12 @@ pub(crate) struct Unfit {
 #[inline]
 pub(crate) fn fixed_value(base: f64, step: f64, q: u32) -> f64 {
     base + f64::from(q) * step
+}
+
+/// The same of 2 bytes.
+#[inline]
+fn half_value(base: f64, step: f64, q: u16) -> f64 {
+    fixed_value(base, step, q.into())
 }
 
 /// An entry of a distribution as it will be read.
@@ -130,6 +147,45 @@ pub(crate) fn pack_scalars(values: &[f64], exact: bool) -> Result<Packed, Unfit>
     Ok(if error.is_finite() { Packed { form: Form::Fixed, base, step, error, bytes } } else { pack_exactly(values) })
 }
 
+/// Values in f32 for publication, each of them at most `allowance` from the exact one.
+pub(crate) fn pack_halves(values: &[f32], allowance: f64) -> Result<Packed, Unfit> {
+    let (low, high) = range_of(values)?;
+    let base = low + 0.0; // -0 becomes 0
+    let step = (high - base) / HALF_STEPS;
+    if low == high {
+        return Ok(Packed { form: Form::Constant, base, step: 0.0, error: allowance, bytes: Vec::new() });
+    }
+    let mut bytes = Vec::with_capacity(values.len() * 2);
+    let mut error = 0.0;
+    for &v in values {
+        let v = f64::from(v);
+        // Saturates, as above.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let q = ((v - base) / step + 0.5) as u16;
+        bytes.extend_from_slice(&q.to_le_bytes());
+        let distance = (half_value(base, step, q) - v).abs();
+        error = if distance > error { distance } else { error };
+    }
+    Ok(Packed { form: Form::Half, base, step, error: f64::next_up(error + allowance), bytes })
+}
+
+/// Values in f32 as they are.
+pub(crate) fn pack_singles(values: &[f32]) -> Result<Packed, Unfit> {
+    range_of(values)?;
+    let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    Ok(Packed { form: Form::Single, base: 0.0, step: 0.0, error: 0.0, bytes })
+}
+
+/// The smallest and the largest of some finite numbers; 0 when there are none.
+fn range_of(values: &[f32]) -> Result<(f64, f64), Unfit> {
+    if let Some((key, v)) = values.iter().enumerate().find(|(_, v)| !v.is_finite()) {
+        return Err(Unfit { key: key as u64, what: format!("the value is {v}, not a finite number") });
+    }
+    let first = values.first().copied().unwrap_or(0.0);
+    let (low, high) = values.iter().fold((first, first), |(low, high), &v| (low.min(v), high.max(v)));
+    Ok((low.into(), high.into()))
+}
+
 fn pack_exactly(values: &[f64]) -> Packed {
     let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     Packed { form: Form::Exact, base: 0.0, step: 0.0, error: 0.0, bytes }
@@ -160,7 +216,8 @@ pub(crate) fn scalar_bytes(form: Form, count: u64) -> u64 {
     match form {
         Form::Constant => 0,
         Form::Exact => count * 8,
-        Form::Fixed => count * 4,
+        Form::Fixed | Form::Single => count * 4,
+        Form::Half => count * 2,
         Form::Choices => count.div_ceil(CHOICES_A_BYTE as u64),
     }
 }
@@ -173,6 +230,8 @@ pub(crate) fn unpack_scalar(form: Form, base: f64, step: f64, bytes: &[u8], i: u
         Form::Exact => get_f64(bytes, i * 8),
         Form::Fixed => get_u32(bytes, i * 4).map(|q| fixed_value(base, step, q)),
         Form::Choices => unpack_choice(bytes, i),
+        Form::Half => get_u16(bytes, i * 2).map(|q| half_value(base, step, q)),
+        Form::Single => get_u32(bytes, i * 4).map(|bits| f32::from_bits(bits).into()),
     }
 }
 
@@ -183,6 +242,8 @@ pub(crate) fn unpack_scalars(form: Form, base: f64, step: f64, bytes: &[u8], cou
         Form::Exact => out.extend(bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b))),
         Form::Fixed => out.extend(bytes.as_chunks().0.iter().map(|&b| fixed_value(base, step, u32::from_le_bytes(b)))),
         Form::Choices => out.extend((0..count).filter_map(|i| unpack_choice(bytes, i))),
+        Form::Half => out.extend(bytes.as_chunks().0.iter().map(|&b| half_value(base, step, u16::from_le_bytes(b)))),
+        Form::Single => out.extend(bytes.as_chunks().0.iter().map(|&b| f64::from(f32::from_le_bytes(b)))),
     }
 }
 
@@ -261,7 +322,7 @@ impl<'a> DistGroup<'a> {
         let width = match form {
             Form::Exact => 8,
             Form::Fixed => 4,
-            Form::Constant | Form::Choices => return None,
+            Form::Constant | Form::Choices | Form::Half | Form::Single => return None,
         };
         let group = Self { form, ends, firsts, entries };
         let mut before = 0;

@@ -9,9 +9,9 @@ use crate::cache::{FileId, GroupCache};
 use crate::column::{Checked, Payload, read_group};
 use crate::error::{Corruption, Section, ShardError};
 use crate::index::IndexSet;
-use crate::layout::{Codec, ColumnInfo, Fault, Layout, Span, crc, read_layout};
+use crate::layout::{Codec, ColumnInfo, Fault, Group, Layout, Span, crc, read_layout};
 use crate::map::{Bytes, MapError, map};
-use crate::pack::{DistGroup, unpack_scalar, unpack_scalars};
+use crate::pack::{DistGroup, Form, unpack_scalar, unpack_scalars};
 use crate::record::{FileKind, FileRecord};
 use std::io;
 use std::ops::Range;
@@ -207,6 +207,31 @@ impl ShardFile {
             f(&values);
             Ok(())
         })
+    }
+
+    /// The values of a scalar column of a work file that were computed in f32, in place. Their checksums are not looked at: they are for
+    /// files whose hash was found right ([`check_file`](crate::check_file)).
+    pub fn singles(&self, column: usize) -> Result<&[f32], ShardError> {
+        let column = self.column("scalar column", &self.scalar_columns, column)?;
+        let malformed = || column.fault(Corruption::Malformed("the values are not f32 in one piece".into()));
+        let mut end = 0;
+        for number in 0..column.groups() {
+            let checked = read_group(column.bytes, number, column.groups(), true).map_err(|cause| column.fault(cause))?;
+            let Group { form, codec, offset, raw_length, .. } = checked.group;
+            let is_next = offset == end && checked.group.fits(false, column.keys_in(number));
+            if form != Form::Single || codec != Codec::Raw || !is_next {
+                return Err(malformed());
+            }
+            end += u64::from(raw_length);
+        }
+        let bytes = usize::try_from(end).ok().and_then(|end| column.bytes.get(..end)).ok_or_else(malformed)?;
+        self.bytes.read_in_order(column.span.range.clone());
+        bytemuck::try_cast_slice(bytes).map_err(|_| malformed())
+    }
+
+    /// Takes the file out of this process's memory; what is read again comes from the system's cache, or the disk.
+    pub fn release(&self) {
+        self.bytes.release();
     }
 
     /// The distribution of key number `ordinal`: the index of its first entry, and its entries. All others are 0. Entries of

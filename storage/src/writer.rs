@@ -12,8 +12,8 @@ use crate::digest::Digest;
 use crate::dir::{TableDir, TmpFile};
 use crate::error::StoreError;
 use crate::index::IndexSet;
-use crate::layout::{self, CHOICE_GROUP, ColumnInfo, Crc, DIST_GROUP, MAX_NAME, SCALAR_GROUP, SectionKind, Written};
-use crate::pack::{Packed, Unfit, pack_choices, pack_dists, pack_scalars};
+use crate::layout::{self, CHOICE_GROUP, ColumnInfo, Crc, DIST_GROUP, MAX_NAME, MAX_SCALAR_GROUP, SCALAR_GROUP, SectionKind, Written};
+use crate::pack::{Packed, Unfit, pack_choices, pack_dists, pack_halves, pack_scalars, pack_singles};
 use crate::record::{FileKind, FileRecord, artifact_path};
 use rayon::prelude::*;
 use sha2::Digest as _;
@@ -28,6 +28,15 @@ pub enum ColumnRef<'a> {
         name: &'a str,
         /// One value a key.
         values: &'a [f64],
+    },
+    /// One number a key, computed in f32: 16 bits of it are published. A work file has it as it is, in one piece.
+    Single {
+        /// Its name.
+        name: &'a str,
+        /// One value a key.
+        values: &'a [f32],
+        /// How far the values may be from the exact ones.
+        allowance: f64,
     },
     /// One whole number from 0 to 3 a key, read as a scalar.
     Choice {
@@ -85,12 +94,12 @@ pub fn write_shard(
     columns: &[ColumnRef<'_>],
 ) -> Result<FileRecord, StoreError> {
     let keys = check(spec, index, columns).map_err(|what| StoreError::BadShard { layer: spec.layer, shard: spec.shard, what })?;
-    let infos: Vec<ColumnInfo> = columns.iter().map(ColumnRef::info).collect();
+    let infos: Vec<ColumnInfo> = columns.iter().map(|column| column.info(spec.kind)).collect();
     let mut out = Sink::new(dir.create_tmp()?);
     let header = layout::header_bytes(spec.kind, spec.layer, spec.shard, spec.table);
     out.section(SectionKind::Header, &header)?;
     let run = [spec.first_rank, spec.universe, spec.blocks, keys];
-    out.section(SectionKind::Directory, &layout::directory_bytes(run, &infos, header.len()))?;
+    out.section(SectionKind::Directory, &layout::directory_bytes(run, &infos, header.len(), index.is_some()))?;
     if let Some(index) = index {
         out.section(SectionKind::Index, index)?;
     }
@@ -124,10 +133,24 @@ pub fn write_shard(
     })
 }
 
-impl ColumnRef<'_> {
-    fn info(&self) -> ColumnInfo {
+impl<'a> ColumnRef<'a> {
+    fn name(&self) -> &'a str {
         match *self {
-            ColumnRef::Scalar { name, .. } => ColumnInfo { name: name.to_owned(), dist: false, group: SCALAR_GROUP },
+            ColumnRef::Scalar { name, .. }
+            | ColumnRef::Single { name, .. }
+            | ColumnRef::Choice { name, .. }
+            | ColumnRef::Dist { name, .. } => name,
+        }
+    }
+
+    fn info(&self, kind: FileKind) -> ColumnInfo {
+        match *self {
+            ColumnRef::Single { name, .. } if kind == FileKind::Work => {
+                ColumnInfo { name: name.to_owned(), dist: false, group: MAX_SCALAR_GROUP }
+            }
+            ColumnRef::Scalar { name, .. } | ColumnRef::Single { name, .. } => {
+                ColumnInfo { name: name.to_owned(), dist: false, group: SCALAR_GROUP }
+            }
             ColumnRef::Choice { name, .. } => ColumnInfo { name: name.to_owned(), dist: false, group: CHOICE_GROUP },
             ColumnRef::Dist { name, .. } => ColumnInfo { name: name.to_owned(), dist: true, group: DIST_GROUP },
         }
@@ -136,6 +159,7 @@ impl ColumnRef<'_> {
     fn keys(&self) -> u64 {
         match *self {
             ColumnRef::Scalar { values, .. } => values.len() as u64,
+            ColumnRef::Single { values, .. } => values.len() as u64,
             ColumnRef::Choice { values, .. } => values.len() as u64,
             ColumnRef::Dist { ends, .. } => ends.len() as u64,
         }
@@ -164,6 +188,8 @@ impl ColumnRef<'_> {
         let at = |i: u64| usize::try_from(i).unwrap_or(usize::MAX);
         match *self {
             ColumnRef::Scalar { values, .. } => pack_scalars(&values[at(from)..at(to)], exact),
+            ColumnRef::Single { values, .. } if exact => pack_singles(&values[at(from)..at(to)]),
+            ColumnRef::Single { values, allowance, .. } => pack_halves(&values[at(from)..at(to)], allowance),
             ColumnRef::Choice { values, .. } => pack_choices(&values[at(from)..at(to)]),
             ColumnRef::Dist { ends, firsts, values, .. } => {
                 let start = |key: usize| if key == 0 { 0 } else { at(ends[key - 1]) };
@@ -176,9 +202,7 @@ impl ColumnRef<'_> {
 
 /// Checks that the parts of a shard fit together, and counts its keys.
 fn check(spec: &ShardSpec<'_>, index: Option<&[u8]>, columns: &[ColumnRef<'_>]) -> Result<u64, String> {
-    let names = columns.iter().map(|column| match *column {
-        ColumnRef::Scalar { name, .. } | ColumnRef::Choice { name, .. } | ColumnRef::Dist { name, .. } => name,
-    });
+    let names = columns.iter().map(ColumnRef::name);
     if let Some(name) = names.chain([spec.table]).find(|name| !(1..=MAX_NAME).contains(&name.len())) {
         return Err(format!("the name {name:?} is empty or too long"));
     }
@@ -204,7 +228,7 @@ fn check(spec: &ShardSpec<'_>, index: Option<&[u8]>, columns: &[ColumnRef<'_>]) 
         column.check()?;
         let have = *keys.get_or_insert(column.keys());
         if column.keys() != have {
-            return Err(format!("column {} has values for {} keys, but there are {have}", column.info().name, column.keys()));
+            return Err(format!("column {} has values for {} keys, but there are {have}", column.name(), column.keys()));
         }
     }
     let keys = keys.unwrap_or(0);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, Releaser, Scratch,
+    ArtifactId, ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, Numbers, Releaser, Scratch,
     StateSpace, TaskError, TaskIo,
 };
 use strata_proto::v1;
@@ -118,7 +118,7 @@ impl Target<'_> {
         let (scalars, dists) = (self.space.scalar_columns(), self.space.dist_columns());
         // Working values may be fewer columns than a shard has: the first.
         let is_work = self.artifact.kind == ArtifactKind::Work;
-        let numbers = columns.scalars.len() + columns.choices.len();
+        let numbers = columns.scalar_count();
         let few = is_work && (1..=scalars.len()).contains(&numbers);
         if numbers != scalars.len() && !few || columns.dists.len() != dists.len() {
             let ArtifactId { layer, shard, .. } = self.artifact;
@@ -129,7 +129,10 @@ impl Target<'_> {
                 dists.len()
             )));
         }
-        let choices = scalars.iter().skip(columns.scalars.len()).zip(&columns.choices);
+        let (after, allowance) = (columns.scalars.len(), self.space.allowance());
+        let singles = scalars.iter().skip(after).zip(&columns.singles);
+        let singles = singles.map(|(&name, values)| ColumnRef::Single { name, values, allowance });
+        let choices = scalars.iter().skip(after + columns.singles.len()).zip(&columns.choices);
         let choices = choices.map(|(&name, values)| ColumnRef::Choice { name, values });
         let scalars = scalars.iter().zip(&columns.scalars).map(|(&name, values)| ColumnRef::Scalar { name, values });
         let dists = dists.iter().zip(columns.dists).map(|(&name, dists)| ColumnRef::Dist {
@@ -138,7 +141,7 @@ impl Target<'_> {
             firsts: &dists.firsts,
             values: &dists.values,
         });
-        Ok(scalars.chain(choices).chain(dists).collect())
+        Ok(scalars.chain(singles).chain(choices).chain(dists).collect())
     }
 }
 
@@ -289,6 +292,18 @@ fn bad_input(error: ShardError) -> IoFault {
     IoFault::BadInput { path: error.path, cause }
 }
 
+/// A work file of numbers, which was found to be one.
+struct FileNumbers(ShardFile);
+
+impl Numbers for FileNumbers {
+    fn numbers(&self) -> &[f32] {
+        self.0.singles(0).unwrap_or_default()
+    }
+    fn release(&self) {
+        self.0.release();
+    }
+}
+
 /// Scratch of the directory, as kernels know it.
 struct FileScratch(ScratchMap);
 
@@ -338,7 +353,7 @@ impl TaskIo for FileIo<'_> {
             let (ends, firsts, values) = self.read(file.dists(column))?;
             Ok(Dists { ends, firsts, values })
         });
-        Ok(Columns { scalars, choices: Vec::new(), dists: dists.collect::<Result<Vec<_>, TaskError>>()? })
+        Ok(Columns { scalars, dists: dists.collect::<Result<Vec<_>, TaskError>>()?, ..Columns::default() })
     }
 
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
@@ -346,11 +361,22 @@ impl TaskIo for FileIo<'_> {
         self.read(file.each_scalars(0, f))
     }
 
+    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
+        let (file, _) = self.input(ArtifactKind::Work, layer, shard)?;
+        self.read(file.singles(0).map(|_| ()))?;
+        Ok(Box::new(FileNumbers(file)))
+    }
+
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         self.put(ArtifactId { kind, layer, shard }, Some(keys), None)
     }
 
     fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, None, Some(columns))
+    }
+
+    fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {
+        let columns = ColumnsView { singles: vec![numbers], ..ColumnsView::default() };
         self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, None, Some(columns))
     }
 

@@ -1,6 +1,6 @@
 //! The 21 rolls of two dice and their chances.
 
-use crate::name::{FAIR_DOUBLES, SpecBearoff};
+use crate::name::FAIR_DOUBLES;
 
 /// The rolls, larger die first, in the order in which everything here sums over them.
 pub(super) const ROLLS: [(u8, u8); 21] = [
@@ -40,9 +40,9 @@ pub(super) struct Dice {
 }
 
 impl Dice {
-    /// The dice of a table.
-    pub fn new(spec: &SpecBearoff) -> Self {
-        let (double, other, divisor) = match spec.doubles {
+    /// Dice that show a double with this chance.
+    pub fn of(doubles: f64) -> Self {
+        let (double, other, divisor) = match doubles {
             FAIR_DOUBLES => (1.0, 2.0, 36.0),
             doubles => (doubles / 6.0, (1.0 - doubles) / 15.0, 1.0),
         };

@@ -34,8 +34,9 @@ pub mod gnubg;
 mod kernel;
 mod plan;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
+mod two_sided;
 mod ways;
 
 use crate::hash::splitmix64;
@@ -45,6 +46,7 @@ use board::{Board, Sums};
 use count::Counting;
 use dice::{Dice, MOST_PIPS, ROLLS};
 use plan::Plan;
+pub use two_sided::TwoSided;
 
 /// The state space of a one-sided bearoff table.
 ///
@@ -80,7 +82,7 @@ impl Bearoff {
         let counting = Counting::new(spec.points, spec.checkers);
         let plan = Plan::new(&counting);
         let name = TableName::Bearoff(spec.clone());
-        Self { name, spec: spec.clone(), board: Board::new(spec.points), counting, dice: Dice::new(spec), plan }
+        Self { name, spec: spec.clone(), board: Board::new(spec.points), counting, dice: Dice::of(spec.doubles), plan }
     }
 
     /// Mean number of pips of a roll: 49/6 with fair dice.
@@ -244,11 +246,11 @@ impl StateSpace for Bearoff {
     }
 
     fn parse(&self, text: &str) -> Result<Position, PositionError> {
-        text::parse(text, &self.spec)
+        text::parse(text, &self.name, self.spec.points, self.spec.checkers)
     }
 
     fn format(&self, position: Position) -> String {
-        text::format(position, &self.spec)
+        text::format(position, self.spec.points)
     }
 
     fn standing(&self, position: Position, _table: &dyn TableReader) -> Result<Standing, ReadError> {

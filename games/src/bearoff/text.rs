@@ -2,22 +2,22 @@
 
 use super::board::{Sums, bits};
 use super::{Bearoff, Play};
-use crate::name::{SpecBearoff, TableName};
+use super::board::Board;
+use super::count::Counting;
+use crate::name::TableName;
 use crate::space::{Position, PositionError};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Checkers on points 1, 2, ..., with commas or blanks between; points that are left out are empty.
-pub(super) fn parse(text: &str, spec: &SpecBearoff) -> Result<Position, PositionError> {
-    let points = spec.points;
+pub(super) fn parse(text: &str, table: &TableName, points: usize, most: usize) -> Result<Position, PositionError> {
     let (mut position, mut total, mut given) = (0_u128, 0_u128, 0);
     for part in text.split(',') {
         let before = given;
         for word in part.split_whitespace() {
             given += 1;
             if given > points {
-                let table = TableName::Bearoff(spec.clone());
                 return problem(format!(
                     "{table} has {points} points, and {word:?} would be on point {given}; give the checkers on points 1 to {points}"
                 ));
@@ -25,15 +25,14 @@ pub(super) fn parse(text: &str, spec: &SpecBearoff) -> Result<Position, Position
             if !word.bytes().all(|b| b.is_ascii_digit()) {
                 return problem(format!(
                     "point {given}: {word:?} is not a number of checkers; give the checkers on points 1 to {points}, such as {}",
-                    format(Position((spec.checkers as u128) << (4 * (points - 1))), spec)
+                    format(Position((most as u128) << (4 * (points - 1))), points)
                 ));
             }
             // Anything too long for a u128 is too many as well.
             total = total.saturating_add(word.parse().unwrap_or(u128::MAX));
-            if total > spec.checkers as u128 {
+            if total > most as u128 {
                 return problem(format!(
-                    "point {given}: with {word} checkers there are too many; this table holds at most {} checkers",
-                    spec.checkers
+                    "point {given}: with {word} checkers there are too many; this table holds at most {most} checkers"
                 ));
             }
             position |= word.parse().unwrap_or(0) << (4 * (given - 1));
@@ -50,8 +49,8 @@ fn problem<T>(what: String) -> Result<T, PositionError> {
 }
 
 /// Checkers on points 1 to P, commas between.
-pub(super) fn format(position: Position, spec: &SpecBearoff) -> String {
-    let checkers: Vec<String> = (0..spec.points).map(|i| (position.0 >> (4 * i) & 15).to_string()).collect();
+pub(super) fn format(position: Position, points: usize) -> String {
+    let checkers: Vec<String> = (0..points).map(|i| (position.0 >> (4 * i) & 15).to_string()).collect();
     checkers.join(",")
 }
 
@@ -63,33 +62,46 @@ impl Bearoff {
         let Some(sums) = self.sums(position).filter(|_| [a, b].iter().all(|die| (1..=6).contains(die))) else {
             return Vec::new();
         };
-        let mut found = BTreeMap::new();
-        let (high, low) = (a.max(b), a.min(b));
-        if high == low {
-            self.play_dice(sums, &[high; 4], &mut Vec::new(), &mut found);
-        } else {
-            self.play_dice(sums, &[high, low], &mut Vec::new(), &mut found);
-            self.play_dice(sums, &[low, high], &mut Vec::new(), &mut found);
-        }
-        let play = |(_, (sums, label))| Play { label, key: self.key(sums), position: self.board.position(sums) };
-        found.into_iter().map(play).collect()
+        let play = |(sums, label)| Play { label, key: self.key(sums), position: self.board.position(sums) };
+        plays(&self.board, &self.counting, sums, (a, b)).into_iter().map(play).collect()
     }
+}
 
-    /// Plays dice in the order given, from the highest checker down, and notes the first way to each position.
-    fn play_dice(&self, sums: Sums, dice: &[u8], moves: &mut Vec<Move>, found: &mut BTreeMap<u64, (Sums, String)>) {
-        let sources = self.board.sources(sums, dice.first().copied().unwrap_or(1));
-        let (Some((&die, rest)), true) = (dice.split_first(), sources != 0) else {
-            if !moves.is_empty() {
-                found.entry(self.counting.index(sums)).or_insert_with(|| (sums, notation(moves)));
-            }
-            return;
-        };
-        for q in bits(sources) {
-            let from = self.board.point(q);
-            moves.push(Move { from, to: from.saturating_sub(usize::from(die)) });
-            self.play_dice(self.board.play(sums, q, die), rest, moves, found);
-            moves.pop();
+/// The plays of a roll with their names, one for every position that they lead to, in the order of its index.
+pub(super) fn plays(board: &Board, counting: &Counting, sums: Sums, (a, b): (u8, u8)) -> Vec<(Sums, String)> {
+    let mut found = BTreeMap::new();
+    let mut play = |dice: &[u8]| play_dice((board, counting), sums, dice, &mut Vec::new(), &mut found);
+    let (high, low) = (a.max(b), a.min(b));
+    if high == low {
+        play(&[high; 4]);
+    } else {
+        play(&[high, low]);
+        play(&[low, high]);
+    }
+    found.into_values().collect()
+}
+
+/// Plays dice in the order given, from the highest checker down, and notes the first way to each position.
+fn play_dice(
+    game: (&Board, &Counting),
+    sums: Sums,
+    dice: &[u8],
+    moves: &mut Vec<Move>,
+    found: &mut BTreeMap<u64, (Sums, String)>,
+) {
+    let (board, counting) = game;
+    let sources = board.sources(sums, dice.first().copied().unwrap_or(1));
+    let (Some((&die, rest)), true) = (dice.split_first(), sources != 0) else {
+        if !moves.is_empty() {
+            found.entry(counting.index(sums)).or_insert_with(|| (sums, notation(moves)));
         }
+        return;
+    };
+    for q in bits(sources) {
+        let from = board.point(q);
+        moves.push(Move { from, to: from.saturating_sub(usize::from(die)) });
+        play_dice(game, board.play(sums, q, die), rest, moves, found);
+        moves.pop();
     }
 }
 

@@ -14,7 +14,7 @@ mod backward;
 mod best;
 mod bits;
 mod forward;
-mod lanes;
+pub(crate) mod lanes;
 pub mod lines;
 mod moves;
 mod plan;

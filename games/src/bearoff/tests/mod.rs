@@ -2,7 +2,7 @@
 
 mod counting;
 mod golden;
-mod naive;
+pub(crate) mod naive;
 mod plan;
 mod rules;
 mod values;

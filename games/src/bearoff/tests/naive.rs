@@ -4,14 +4,14 @@ use crate::space::Position;
 use std::collections::{BTreeSet, HashMap};
 
 /// Checkers on points 1, 2, ...
-pub(super) type Checkers = Vec<u8>;
+pub(crate) type Checkers = Vec<u8>;
 
-pub(super) fn pack(board: &[u8]) -> Position {
+pub(crate) fn pack(board: &[u8]) -> Position {
     Position(board.iter().rev().fold(0, |position, &count| position << 4 | u128::from(count)))
 }
 
 /// All boards of up to so many checkers.
-pub(super) fn boards(points: usize, checkers: u8) -> Vec<Checkers> {
+pub(crate) fn boards(points: usize, checkers: u8) -> Vec<Checkers> {
     (0..points).fold(vec![vec![]], |boards, _| {
         let longer = |board: Checkers| {
             let left = checkers - board.iter().sum::<u8>();
@@ -49,7 +49,7 @@ fn plays_in_order(board: &[u8], dice: &[usize], played: usize, found: &mut BTree
 }
 
 /// Where a roll can lead: as many dice are played as possible.
-pub(super) fn plays(board: &[u8], (a, b): (u8, u8)) -> BTreeSet<Checkers> {
+pub(crate) fn plays(board: &[u8], (a, b): (u8, u8)) -> BTreeSet<Checkers> {
     let (a, b) = (usize::from(a), usize::from(b));
     let orders = if a == b { vec![vec![a; 4]] } else { vec![vec![a, b], vec![b, a]] };
     let mut found = BTreeSet::new();
@@ -63,7 +63,7 @@ pub(super) fn plays(board: &[u8], (a, b): (u8, u8)) -> BTreeSet<Checkers> {
 ///
 /// Positions in pip order make the matrix Q of that play's chain triangular. With N = (I - Q)^-1, the means are t = N 1 and the
 /// variances v = (2N - I) t - t * t, so two forward substitutions give them: t = 1 + Q t and u = N t = t + Q u.
-pub(super) fn chain(
+pub(crate) fn chain(
     boards: &[Checkers],
     rolls: &[((u8, u8), f64)],
     is_reached: impl Fn(&[u8]) -> bool,

@@ -1,0 +1,201 @@
+//! Computing the pairs of a task: shard by shard, in tiles that do not depend on each other.
+
+use super::geometry::{Block, Geometry};
+use super::money::Money;
+use super::plan::{Run, ShardShape, sources};
+use super::sweep::{Numbers as PairNumbers, PLANES, Piece, ROW, Row, Sources, Tiles};
+use super::{COLUMNS, TwoSided};
+use crate::array::Array;
+use crate::bearoff::dice::MOST_PIPS;
+use crate::bearoff::plan::{small, whole};
+use crate::columns::ColumnsView;
+use crate::keys::{Bitmap, Keys};
+use crate::space::*;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// The rows of a shard: mapped from a file, or made by this task.
+enum Rows {
+    Mapped(Box<dyn Numbers>),
+    Made(Array<f32>),
+}
+
+impl Rows {
+    fn rows(&self) -> &[Row] {
+        bytemuck::cast_slice(match self {
+            Rows::Mapped(numbers) => numbers.numbers(),
+            Rows::Made(numbers) => numbers,
+        })
+    }
+}
+
+/// The rows of the layers that a task reads: by layer and shard.
+pub(super) struct Window<'s> {
+    space: &'s TwoSided,
+    shards: BTreeMap<(usize, usize), Rows>,
+}
+
+impl Window<'_> {
+    /// The rows of one strip of a block.
+    fn strip(&self, layer: usize, block: &Block, number: usize) -> &[Row] {
+        let strip = block.strip(number);
+        if strip.rows == 0 {
+            return &[];
+        }
+        let shards = self.space.plan.shards(layer);
+        let shard = shards.partition_point(|shard| shard.rows.end <= strip.first_row);
+        let rows = self.shards[&(layer, shard)].rows();
+        let first = whole(strip.first_row - shards[shard].rows.start);
+        &rows[first..first + strip.rows]
+    }
+
+    /// The rows that a block's plays lead to, against one strip of the other side.
+    fn sources(&self, geometry: &Geometry, block: &Block, number: usize) -> Sources<'_> {
+        let mut all: Sources<'_> = [&[]; MOST_PIPS];
+        for (layer, source) in sources(geometry, block) {
+            all[block.pips - source.others_pips - 1] = self.strip(layer, source, number);
+        }
+        all
+    }
+
+    fn forget_before(&mut self, layer: usize) {
+        self.shards = self.shards.split_off(&(layer, 0));
+    }
+
+    fn release(&self) {
+        for rows in self.shards.values() {
+            if let Rows::Mapped(numbers) = rows {
+                numbers.release();
+            }
+        }
+    }
+}
+
+impl TwoSided {
+    pub(super) fn run_task(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {
+        let layers = self.plan.outputs(task);
+        let inputs: Vec<(usize, usize)> = self.plan.inputs(&self.geometry, task).into_iter().collect();
+        let map = |(layer, shard): (usize, usize)| {
+            let numbers = io.map_numbers(self.plan.layers[layer].layer, small(shard))?;
+            Ok(((layer, shard), Rows::Mapped(numbers)))
+        };
+        let shards = inputs.into_par_iter().map(map).collect::<Result<BTreeMap<_, _>, TaskError>>()?;
+        let mut window = Window { space: self, shards };
+        for layer in layers.clone() {
+            window.forget_before(layer.saturating_sub(MOST_PIPS));
+            for number in self.plan.part(task, layer) {
+                let shard = &self.plan.shards(layer)[number];
+                let is_needed = self.plan.is_read_later(layer) || layer + 1 < layers.end;
+                let rows = self.shard(layer, number, shard, is_needed, &window, io)?;
+                if let Some(rows) = rows.filter(|_| layer + 1 < layers.end) {
+                    window.shards.insert((layer, number), Rows::Made(rows));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes a shard and writes it; its rows, if they are needed.
+    fn shard(
+        &self,
+        layer: usize,
+        number: usize,
+        shard: &ShardShape,
+        is_needed: bool,
+        window: &Window<'_>,
+        io: &dyn TaskIo,
+    ) -> Result<Option<Array<f32>>, TaskError> {
+        let pairs = whole(shard.ranks.end - shard.ranks.start);
+        let mut rows = is_needed.then(|| Array::<f32>::zeroed(whole(shard.rows.end - shard.rows.start) * ROW));
+        let mut stored: [Array<f32>; PLANES] = std::array::from_fn(|_| Array::zeroed(pairs));
+        let pieces = pieces(shard, rows.as_deref_mut(), stored.each_mut().map(|column| &mut **column));
+        self.compute(layer, pieces, window, io)?;
+        let (info, shard_number) = (&self.plan.layers[layer], small(number));
+        let terminal = self.terminal(shard);
+        io.put_counts(info.layer, shard_number, Counts { states: pairs as u64, afterstates: 0, terminal })?;
+        if let Some(at) = self.start_in(layer, shard) {
+            for (name, column) in COLUMNS.iter().zip(&stored) {
+                io.put_fact(name, column[at].into());
+            }
+            io.put_fact("value", stored[0][at].into());
+        }
+        if let Some(rows) = rows.as_deref().filter(|_| self.plan.is_read_later(layer)) {
+            io.put_numbers(info.layer, shard_number, rows)?;
+        }
+        let columns = ColumnsView { singles: stored.iter().map(|column| &**column).collect(), ..ColumnsView::default() };
+        io.put_shard(info.layer, shard_number, Keys::Bits(&all(pairs as u64)), columns)?;
+        Ok(rows)
+    }
+
+    fn compute(&self, layer: usize, pieces: Vec<Piece<'_>>, window: &Window<'_>, io: &dyn TaskIo) -> Result<(), TaskError> {
+        // What is mapped counts as memory of this process until it is released.
+        let most = io.memory_bytes() / 4;
+        let name = self.plan.layers[layer].layer;
+        let mut read = 0;
+        let mut batch: Vec<Tiles<'_>> = Vec::new();
+        let run = |batch: &mut Vec<Tiles<'_>>| {
+            let pairs = batch.iter().map(Tiles::pairs).sum();
+            std::mem::take(batch).into_par_iter().for_each(|tiles| tiles.compute(&self.money));
+            io.progress(name, pairs)
+        };
+        for piece in pieces {
+            let block = piece.block;
+            if block.pips == 0 || block.others_pips == 0 {
+                let won = if block.pips == 0 { 1.0 } else { -1.0 };
+                piece.fill(&self.geometry, |is_safe| -> (PairNumbers, PairNumbers) { Money::over(won, is_safe) });
+                continue;
+            }
+            let plays = self.plays.of(&self.geometry.counting, &self.board, block.pips);
+            for tiles in piece.tiles(&self.geometry, plays, |number| window.sources(&self.geometry, &block, number)) {
+                let bytes = tiles.source_bytes();
+                if read + bytes > most && read > 0 {
+                    run(&mut batch)?;
+                    window.release();
+                    read = 0;
+                }
+                read += bytes;
+                batch.push(tiles);
+            }
+        }
+        run(&mut batch)
+    }
+
+    /// Pairs of a shard where the game is over.
+    fn terminal(&self, shard: &ShardShape) -> u64 {
+        let over = |run: &&Run| run.block.pips == 0 || run.block.others_pips == 0;
+        let pairs = |run: &Run| run.strips.clone().map(|number| run.block.strip(number).ranks()).sum::<u64>();
+        shard.runs.iter().filter(over).map(pairs).sum()
+    }
+
+    /// Where the start is in a shard, if it is there.
+    fn start_in(&self, layer: usize, shard: &ShardShape) -> Option<usize> {
+        let place = self.start_place();
+        (place.layer == layer && shard.ranks.contains(&place.rank)).then(|| whole(place.rank - shard.ranks.start))
+    }
+}
+
+/// Gives each run of a shard its part of the memory.
+fn pieces<'a>(shard: &ShardShape, rows: Option<&'a mut [f32]>, mut stored: [&'a mut [f32]; PLANES]) -> Vec<Piece<'a>> {
+    let mut rows: Option<&'a mut [Row]> = rows.map(bytemuck::cast_slice_mut);
+    let piece = |Run { block, strips }: &Run| {
+        let (mut pairs, mut count) = (0, 0);
+        for strip in strips.clone().map(|number| block.strip(number)) {
+            pairs += strip.width * strip.rows;
+            count += strip.rows;
+        }
+        let rows = rows.as_mut().map(|rows| rows.split_off_mut(..count).expect("the rows of the shard"));
+        let stored = stored.each_mut().map(|all| all.split_off_mut(..pairs).expect("the pairs of the shard"));
+        Piece { block: *block, strips: strips.clone(), rows, stored }
+    };
+    shard.runs.iter().map(piece).collect()
+}
+
+/// All of so many ranks.
+fn all(ranks: u64) -> Bitmap {
+    let mut words = Array::<u64>::zeroed(whole(ranks.div_ceil(64)));
+    words.fill(u64::MAX);
+    if let (Some(last), false) = (words.last_mut(), ranks.is_multiple_of(64)) {
+        *last = (1 << (ranks % 64)) - 1;
+    }
+    Bitmap::from_words(words, ranks)
+}
