@@ -87,7 +87,7 @@ impl Plain {
         let mut boards = naive::boards(points, one);
         boards.sort_by_key(pips);
         let numbers: HashMap<&Checkers, usize> = boards.iter().zip(0..).collect();
-        let plays_of = |board| {
+        let plays_of = |board: &Checkers| {
             let plays = |&(roll, chance)| (chance, naive::plays(board, roll).iter().map(|next| numbers[next]).collect());
             rolls.iter().map(plays).collect()
         };
