@@ -121,6 +121,7 @@ impl Units {
             Ok(TableName::Game2048(spec)) if spec.tile.is_some() => ("age", age, "probability"),
             Ok(TableName::Game2048(_)) => ("age", age, "points"),
             Ok(TableName::Bearoff(_)) => ("pips", "pips", "rolls"),
+            Ok(TableName::TwoSided(_)) => ("pips", "pips of both sides", "points"),
             Err(_) => ("layer", "layer", "value"),
         };
         Self { layer, x_axis, gap }

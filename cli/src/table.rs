@@ -136,7 +136,7 @@ impl Summary {
         }
         if let Some(value) = self.value {
             let start = match self.table.parse() {
-                Ok(TableName::Bearoff(_)) => "at the start",
+                Ok(TableName::Bearoff(_) | TableName::TwoSided(_)) => "at the start",
                 _ => "over the random start",
             };
             let bound = units::bound(self.error_bound);

@@ -188,7 +188,7 @@ fn value_follows_the_recursion(space: &dyn StateSpace, table: &MemoryTable, key:
     for by in space.recursions() {
         let stored = table.scalar(slot, by.column).map_err(|error| Violation(format!("{key:?}: {error}")))?.value;
         let value: f64 = outcomes.iter().map(|outcome| outcome.chance * state_value(space, table, outcome.state, by)).sum();
-        ensure((value - stored).abs() <= 1e-12 * value.abs().max(1.0) + space.allowance(), || {
+        ensure((value - stored).abs() <= 1e-12 * value.abs().max(1.0) + space.precision().allowance(), || {
             format!("{key:?}, {}: the table says {stored}, the rules {value}", space.scalar_columns()[by.column])
         })?;
     }

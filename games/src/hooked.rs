@@ -47,8 +47,8 @@ impl StateSpace for Hooked {
     fn recursions(&self) -> &'static [Recursion] {
         self.game.recursions()
     }
-    fn allowance(&self) -> f64 {
-        self.game.allowance()
+    fn precision(&self) -> Precision {
+        self.game.precision()
     }
     fn rank(&self, position: Position) -> Option<Key> {
         self.game.rank(position)

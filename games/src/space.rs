@@ -401,6 +401,36 @@ impl Aim {
     }
 }
 
+/// In which numbers values are computed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Precision {
+    /// f64: published in 32 bits.
+    Double,
+    /// f32: published in 16 bits, and working files have one number for each of the game's own ranks.
+    Single {
+        /// How far a value may be from the exact one before it is published. It is part of the bound on the error of every value.
+        allowance: f64,
+    },
+}
+
+impl Precision {
+    /// How far values may be from the exact ones beside what the bounds of f64 tables say anyway.
+    pub fn allowance(self) -> f64 {
+        match self {
+            Precision::Double => 0.0,
+            Precision::Single { allowance } => allowance,
+        }
+    }
+
+    /// Bytes of a published value.
+    pub fn published_bytes(self) -> u64 {
+        match self {
+            Precision::Double => 4,
+            Precision::Single { .. } => 2,
+        }
+    }
+}
+
 /// How the values of a column follow from those of the keys after: as at the head of this module, with what [`next`](Self::next) makes of
 /// some columns in place of `value(key')`.
 #[derive(Clone, Copy, Debug)]
@@ -464,9 +494,9 @@ pub trait StateSpace: Send + Sync {
     fn dist_columns(&self) -> &'static [&'static str];
     /// Which way column 0 is optimised.
     fn aim(&self) -> Aim;
-    /// How far values that kernels give in f32 may be from the exact ones. It is part of the bound on the error of every value.
-    fn allowance(&self) -> f64 {
-        0.0
+    /// In which numbers kernels compute values.
+    fn precision(&self) -> Precision {
+        Precision::Double
     }
     /// How the columns that play decides about follow from each other. The first is that of column 0.
     fn recursions(&self) -> &'static [Recursion] {

@@ -129,7 +129,7 @@ impl Target<'_> {
                 dists.len()
             )));
         }
-        let (after, allowance) = (columns.scalars.len(), self.space.allowance());
+        let (after, allowance) = (columns.scalars.len(), self.space.precision().allowance());
         let singles = scalars.iter().skip(after).zip(&columns.singles);
         let singles = singles.map(|(&name, values)| ColumnRef::Single { name, values, allowance });
         let choices = scalars.iter().skip(after + columns.singles.len()).zip(&columns.choices);

@@ -6,11 +6,13 @@ use super::views::{View, Views};
 use super::{BellmanProblem, BellmanReport, Fault, ROUNDING};
 use std::ops::Range;
 use std::sync::Arc;
-use strata_games::{Aim, Expansion, Key, Layer, Leaf, Position, StateSpace};
+use strata_games::{Aim, Bounded, Expansion, Key, Layer, Leaf, Position, Recursion, StateSpace};
 use strata_storage::{IndexSet, ShardError};
 
 /// Keys whose choices are looked up together: about 40,000 look-ups in 2048, two megabytes with their answers.
 const TOGETHER: usize = 1024;
+/// Most columns that a recursion reads.
+const MOST_READS: usize = 4;
 /// What [`IndexSet::find_many`] answers for a rank that is not in the set.
 const ABSENT: u64 = u64::MAX;
 
@@ -111,8 +113,14 @@ impl<'a> Batch<'a> {
                     }
                 }
             }
-            self.look_up(report);
-            self.compare(unit, view, &keys, report)?;
+            self.group();
+            let mut unchecked = 0;
+            for by in self.space.recursions() {
+                self.look_up(by, report);
+                unchecked = unchecked.max(self.compare(by, unit, view, &keys, report)?);
+            }
+            report.keys += keys.len() as u64 - unchecked;
+            report.unchecked += unchecked;
             for key in &keys {
                 for fault in self.laws.faults(view, key.ordinal)? {
                     report.problem(self.problem(unit, key, fault));
@@ -140,14 +148,12 @@ impl<'a> Batch<'a> {
         Ok(position)
     }
 
-    /// Finds the values of all choices that lead to keys.
-    fn look_up(&mut self, report: &mut BellmanReport) {
+    /// Sorts the choices that lead to keys by the shard that they lead to.
+    fn group(&mut self) {
         self.groups.iter_mut().for_each(|group| {
             group.wanted.clear();
             group.leaves.clear();
         });
-        self.looked.clear();
-        self.looked.resize(self.expansion.leaves.len(), Looked::Nothing);
         let mut last = 0;
         for (i, leaf) in self.expansion.leaves.iter().enumerate() {
             let Some(key) = leaf.key else { continue };
@@ -162,29 +168,42 @@ impl<'a> Batch<'a> {
             group.wanted.push(key.rank - group.ranks.start);
             group.leaves.push(i);
         }
-        for group in &self.groups {
-            report.look_ups += group.wanted.len() as u64;
-            if let Err(error) = fill(group, &mut self.found, &mut self.looked) {
-                self.views.note(group.layer.0, group.shard, &error);
-                group.leaves.iter().for_each(|&leaf| self.looked[leaf] = Looked::Unreadable);
-            }
-        }
         // Groups hold shards open: the next unit may be layers away.
         self.groups.retain(|group| !group.wanted.is_empty());
     }
 
-    /// Recomputes the values and compares them with those stored.
-    fn compare(&self, unit: &Unit, view: &View, keys: &[Checked], report: &mut BellmanReport) -> Result<(), ShardError> {
+    /// Finds the values of all choices that lead to keys.
+    fn look_up(&mut self, by: &Recursion, report: &mut BellmanReport) {
+        self.looked.clear();
+        self.looked.resize(self.expansion.leaves.len(), Looked::Nothing);
+        for group in &self.groups {
+            report.look_ups += group.wanted.len() as u64;
+            if let Err(error) = fill(group, by, &mut self.found, &mut self.looked) {
+                self.views.note(group.layer.0, group.shard, &error);
+                group.leaves.iter().for_each(|&leaf| self.looked[leaf] = Looked::Unreadable);
+            }
+        }
+    }
+
+    /// Recomputes the values of a column and compares them with those stored. How many could not be.
+    fn compare(
+        &self,
+        by: &Recursion,
+        unit: &Unit,
+        view: &View,
+        keys: &[Checked],
+        report: &mut BellmanReport,
+    ) -> Result<u64, ShardError> {
         let (mut branch, mut leaf) = (0, 0);
+        let mut unchecked = 0;
         for (key, &end) in keys.iter().zip(&self.ends) {
             let branches = &self.expansion.branches[branch..end];
             let first = leaf;
             leaf = branches.last().map_or(first, |branch| branch.end);
             branch = end;
-            let (stored, own) = view.scalar(0, key.ordinal)?;
-            match self.recompute(branches, first) {
+            let (stored, own) = view.scalar(by.column, key.ordinal)?;
+            match self.recompute(by, branches, first) {
                 Recomputed::Value { value, bound, largest } => {
-                    report.keys += 1;
                     let tolerance = own + bound + ROUNDING * largest.max(stored.abs());
                     let apart = (value - stored).abs();
                     // Written so that NaN is a problem too.
@@ -192,29 +211,32 @@ impl<'a> Batch<'a> {
                         report.worst = report.worst.max(if tolerance > 0.0 { apart / tolerance } else { 0.0 });
                     } else {
                         report.worst = report.worst.max(if tolerance > 0.0 { apart / tolerance } else { f64::INFINITY });
-                        report.problem(self.problem(unit, key, Fault::Value { stored, recomputed: value, tolerance }));
+                        let column = self.space.scalar_columns()[by.column].to_owned();
+                        report.problem(self.problem(unit, key, Fault::Value { column, stored, recomputed: value, tolerance }));
                     }
                 }
+                // Said once is enough.
+                Recomputed::Missing(_) if by.column != 0 => {}
                 Recomputed::Missing(child) => {
-                    report.keys += 1;
                     let position =
                         self.space.unrank(child).map_or_else(|| format!("rank {}", child.rank), |p| self.space.format(p));
                     report.problem(self.problem(unit, key, Fault::Missing { position, layer: child.layer.0 }));
                 }
-                Recomputed::Unreadable => report.unchecked += 1,
+                Recomputed::Unreadable => unchecked += 1,
             }
         }
-        Ok(())
+        Ok(unchecked)
     }
 
-    fn recompute(&self, branches: &[strata_games::Branch], mut leaf: usize) -> Recomputed {
+    fn recompute(&self, by: &Recursion, branches: &[strata_games::Branch], mut leaf: usize) -> Recomputed {
         let (mut value, mut bound, mut largest) = (0.0, 0.0f64, 0.0f64);
         for branch in branches {
             let leaves = leaf..branch.end;
             leaf = branch.end;
             if leaves.is_empty() {
-                value += branch.chance * branch.terminal;
-                largest = largest.max(branch.terminal.abs());
+                let terminal = (by.end)(branch.terminal);
+                value += branch.chance * terminal;
+                largest = largest.max(terminal.abs());
                 continue;
             }
             match best(self.space.aim(), &self.expansion.leaves[leaves.clone()], &self.looked[leaves]) {
@@ -253,17 +275,13 @@ fn best(aim: Aim, leaves: &[Leaf], looked: &[Looked]) -> Result<(f64, f64), Reco
         let value = match (looked, leaf.key) {
             (Looked::Value(value, error), _) => {
                 bound = bound.max(*error);
-                leaf.gain + value
+                aim.worth(leaf.gain, *value)
             }
             (Looked::Nothing, _) => leaf.gain,
             (Looked::Missing, Some(key)) => return Err(Recomputed::Missing(key)),
             (Looked::Missing | Looked::Unreadable, _) => return Err(Recomputed::Unreadable),
         };
-        let better = match aim {
-            Aim::Most => value > best,
-            Aim::Least => value < best,
-        };
-        if better || best.is_nan() {
+        if aim.prefers(value, best) || best.is_nan() {
             best = value;
         }
     }
@@ -300,7 +318,7 @@ fn open_group(views: &Views<'_>, key: Key) -> Group {
 }
 
 /// Looks up what is wanted in one shard.
-fn fill(group: &Group, found: &mut Vec<u64>, looked: &mut [Looked]) -> Result<(), ShardError> {
+fn fill(group: &Group, by: &Recursion, found: &mut Vec<u64>, looked: &mut [Looked]) -> Result<(), ShardError> {
     let Some(view) = &group.view else {
         let answer = if group.exists { Looked::Unreadable } else { Looked::Missing };
         group.leaves.iter().for_each(|&leaf| looked[leaf] = answer);
@@ -312,16 +330,19 @@ fn fill(group: &Group, found: &mut Vec<u64>, looked: &mut [Looked]) -> Result<()
     found.clear();
     found.resize(group.wanted.len(), ABSENT);
     view.index()?.find_many(&group.wanted, found);
-    let column = view.column(0)?;
+    let mut read = [Bounded { value: 0.0, error: 0.0 }; MOST_READS];
+    let read = &mut read[..by.reads.len()];
     for (&leaf, &ordinal) in group.leaves.iter().zip(found.iter()) {
-        looked[leaf] = match column {
-            _ if ordinal == ABSENT => Looked::Missing,
-            Some(values) => usize::try_from(ordinal)
-                .ok()
-                .and_then(|at| values.get(at))
-                .map_or(Looked::Missing, |&value| Looked::Value(value, view.bounds[0])),
-            None => view.scalar(0, ordinal).map(|(value, error)| Looked::Value(value, error))?,
-        };
+        if ordinal == ABSENT {
+            looked[leaf] = Looked::Missing;
+            continue;
+        }
+        for (into, &column) in read.iter_mut().zip(by.reads) {
+            let (value, error) = view.scalar(column, ordinal)?;
+            *into = Bounded { value, error };
+        }
+        let next = (by.next)(read);
+        looked[leaf] = Looked::Value(next.value, next.error);
     }
     Ok(())
 }

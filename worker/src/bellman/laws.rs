@@ -2,7 +2,7 @@
 
 use super::views::{View, Views};
 use super::{BellmanProblem, Fault, ROUNDING};
-use strata_games::{Aim, StateSpace};
+use strata_games::StateSpace;
 use strata_storage::{Manifest, ManifestLayer, ShardError};
 
 /// Half the step in which an entry of a distribution is stored, with room for rounding.
@@ -170,13 +170,9 @@ fn of_state(space: &dyn StateSpace, views: &Views<'_>, state: strata_games::Posi
                 other => return other,
             },
         };
-        let value = choice.reward + after;
+        let value = space.aim().worth(choice.reward, after);
         bound = bound.max(error);
-        let better = match space.aim() {
-            Aim::Most => value > best,
-            Aim::Least => value < best,
-        };
-        if better || best.is_nan() {
+        if space.aim().prefers(value, best) || best.is_nan() {
             best = value;
         }
     }

@@ -7,7 +7,8 @@
 //!     value(key) = Σ chance × best over choices (reward + value(key'))
 //! ```
 //!
-//! must give the stored value. Values are stored in 32 bits with a bound on their error, so the two may differ by the bound of the
+//! must give the stored value; and so for every column that follows such a recursion
+//! ([`Recursion`](strata_games::Recursion): in two-sided bearoff all five). Values are stored in 32 bits with a bound on their error, so the two may differ by the bound of the
 //! key's own value, plus the largest bound of those it follows from (a weighted mean of bests moves no further than the values do),
 //! plus a rounding of [`ROUNDING`] of the largest number in the sum.
 //!
@@ -67,6 +68,8 @@ pub enum BellmanError {
 pub enum Fault {
     /// The stored value does not follow from the values after it.
     Value {
+        /// Name of the column.
+        column: String,
         /// As stored.
         stored: f64,
         /// As it follows.
@@ -114,9 +117,9 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Value { stored, recomputed, tolerance } => write!(
+            Fault::Value { column, stored, recomputed, tolerance } => write!(
                 f,
-                "the stored value is {stored}, but {recomputed} follows from the values after it ({:e} apart, {tolerance:e} allowed)",
+                "the stored {column} is {stored}, but {recomputed} follows from the values after it ({:e} apart, {tolerance:e} allowed)",
                 (stored - recomputed).abs()
             ),
             Fault::Missing { position, layer } => write!(f, "{position} of layer {layer} can follow, and is not in the table"),

@@ -16,12 +16,14 @@ pub use positions::{LayerCounts, whole_game};
 use positions::{Positions, positions, published};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use strata_games::{ArtifactId, ArtifactKind, Keep, Layer, Pass, Spec2048, StateSpace, TableName, TaskError, TaskId};
+use strata_games::{
+    ArtifactId, ArtifactKind, Keep, Layer, Pass, Precision, Spec2048, SpecTwoSided, StateSpace, TableName, TaskError, TaskId,
+};
 use strata_storage::CHOICES_A_BYTE;
 use trial::{Stretch, Trial};
 
-/// Bytes of a published value. Its scale and checksum are shared by thousands.
-const PACKED_BYTES: u64 = 4;
+/// Bytes of an entry of a published distribution.
+const ENTRY_BYTES: u64 = 4;
 /// Bytes of a working value.
 const WORK_BYTES: u64 = 8;
 /// Entries that the distribution of a key may have, as a bound for the disk: those of bearoff have fewer than 32.
@@ -107,7 +109,7 @@ impl Estimate {
         let mut sums = Self {
             layers: space.layers().len() as u64,
             shards: space.layers().iter().map(|info| info.shards.len() as u64).sum(),
-            universe: space.layers().iter().fold(0, |sum, info| sum.saturating_add(info.ranks())),
+            universe: space.layers().iter().fold(0, |sum, info| sum.saturating_add(ranks_of(space, info))),
             keys: of_layers(|sizes, info| sizes.layers[&info.layer].keys),
             stored: of_layers(|sizes, info| published(sizes.name, &sizes.layers[&info.layer], info.universe)),
             states,
@@ -157,6 +159,15 @@ impl Estimate {
     }
 }
 
+/// Positions that a layer may have.
+fn ranks_of(space: &dyn StateSpace, info: &strata_games::LayerInfo) -> u64 {
+    match space.precision() {
+        Precision::Double => info.ranks(),
+        // Here the game's own ranks are several numbers a position.
+        Precision::Single { .. } => info.universe,
+    }
+}
+
 /// How many bytes artifacts have.
 struct Sizes<'a> {
     name: &'a TableName,
@@ -165,6 +176,7 @@ struct Sizes<'a> {
     runs: BTreeMap<Layer, [Vec<u64>; 2]>,
     scalars: u64,
     dists: u64,
+    precision: Precision,
 }
 
 impl<'a> Sizes<'a> {
@@ -178,6 +190,7 @@ impl<'a> Sizes<'a> {
             runs: space.layers().iter().map(|info| (info.layer, runs(info))).collect(),
             scalars: space.scalar_columns().len() as u64,
             dists: space.dist_columns().len() as u64,
+            precision: space.precision(),
         }
     }
 
@@ -204,12 +217,16 @@ impl<'a> Sizes<'a> {
         let work_scalars = if self.name.keep() == Keep::Values { self.scalars } else { 1 };
         FILE_BYTES.saturating_add(match artifact.kind {
             ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
+            ArtifactKind::Work if self.precision != Precision::Double => ranks.saturating_mul(4),
             ArtifactKind::Work => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
             // What the groups of moves take beside them is 1.2 %.
             ArtifactKind::Shard if self.name.keep() == Keep::Play => {
                 index.saturating_add(keys / CHOICES_A_BYTE as u64 + keys / 256)
             }
-            ArtifactKind::Shard => index.saturating_add(values(self.scalars, PACKED_BYTES, DIST_ENTRIES * PACKED_BYTES + 9)),
+            ArtifactKind::Shard => {
+                let scalar = self.precision.published_bytes();
+                index.saturating_add(values(self.scalars, scalar, DIST_ENTRIES * ENTRY_BYTES + 9))
+            }
         })
     }
 }
@@ -370,6 +387,11 @@ fn smaller(name: &TableName) -> Vec<TableName> {
             horizons.map(|horizon| TableName::Game2048(with(horizon))).collect()
         }
         TableName::Bearoff(_) => Vec::new(),
+        TableName::TwoSided(spec) => {
+            let (one, other) = spec.checkers;
+            let with = |fewer: usize| SpecTwoSided { checkers: (one.min(fewer), other.min(fewer)), ..spec.clone() };
+            (3..one).map(|fewer| TableName::TwoSided(with(fewer))).collect()
+        }
     }
 }
 

@@ -186,8 +186,8 @@ impl StateSpace for TwoSided {
         Aim::Rival
     }
 
-    fn allowance(&self) -> f64 {
-        ALLOWANCE
+    fn precision(&self) -> Precision {
+        Precision::Single { allowance: ALLOWANCE }
     }
 
     fn recursions(&self) -> &'static [Recursion] {
