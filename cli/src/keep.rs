@@ -66,8 +66,10 @@ fn kept(name: TableName, keep: Option<KeepArg>) -> Result<TableName, Failure> {
         TableName::Game2048(spec) if spec.keep == Keep::Values => Ok(TableName::Game2048(Spec2048 { keep, ..spec })),
         TableName::Game2048(_) => Err(Failure::usage(format!("--keep {asked}: the name {name} says +keep={said}"))
             .help(format!("leave --keep out, or +keep={said} in the name"))),
-        TableName::Bearoff(_) | TableName::TwoSided(_) => Err(Failure::usage(format!("--keep {asked}: {name} can only keep values"))
-            .help("leave --keep out; tables of 2048 can keep less")),
+        TableName::Bearoff(_) | TableName::TwoSided(_) => {
+            Err(Failure::usage(format!("--keep {asked}: {name} can only keep values"))
+                .help("leave --keep out; tables of 2048 can keep less"))
+        }
     }
 }
 

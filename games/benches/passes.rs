@@ -3,7 +3,7 @@
 //! What a build adds to this is encoding, hashing and writing. `STRATA_LANES=1` or `4` takes narrower vectors.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Instant;
 use strata_games::*;
 
@@ -12,7 +12,7 @@ use strata_games::*;
 struct Kept {
     indexes: Mutex<HashMap<(Layer, u32), Bitmap>>,
     work: Mutex<HashMap<(Layer, u32), Columns>>,
-    numbers: Mutex<HashMap<(Layer, u32), Arc<Vec<f32>>>>,
+    numbers: Mutex<HashMap<(Layer, u32), memory::HeapNumbers>>,
     counts: Mutex<Counts>,
     facts: Mutex<Vec<(String, f64)>>,
 }
@@ -31,13 +31,13 @@ impl TaskIo for Kept {
         Ok(self.work.lock().unwrap()[&(layer, shard)].clone())
     }
     fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
-        Ok(Box::new(memory::HeapNumbers(Arc::clone(&self.numbers.lock().unwrap()[&(layer, shard)]))))
+        Ok(Box::new(self.numbers.lock().unwrap()[&(layer, shard)].clone()))
     }
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {
         let mut kept = self.numbers.lock().unwrap();
         // A layer is read by the 24 after it.
         kept.retain(|(kept, _), _| kept.0 + 24 >= layer.0);
-        kept.insert((layer, shard), Arc::new(numbers.to_vec()));
+        kept.insert((layer, shard), numbers.into());
         Ok(())
     }
     fn put_index(&self, _: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {

@@ -10,18 +10,12 @@ use crate::game2048::lanes::Width;
 pub(crate) trait Floats: Copy {
     /// How many: a power of two, at most 16.
     const WIDTH: usize;
-    /// As many sums in f64.
-    type Sums: Copy;
     /// The first numbers of a slice, which must have as many.
     fn load(from: &[f32]) -> Self;
     /// The smaller of each pair; of equal ones the other's.
     fn least(self, other: Self) -> Self;
-    /// Sums of nothing.
-    fn nothing() -> Self::Sums;
-    /// Each number times a weight, added.
-    fn add(sums: Self::Sums, weight: f64, self_: Self) -> Self::Sums;
-    /// Stores sums into a slice, which must have as many.
-    fn store(sums: Self::Sums, to: &mut [f64]);
+    /// Adds each number times a weight to a sum; there must be as many.
+    fn add_to(self, weight: f64, sums: &mut [f64]);
 }
 
 /// Work that is done at one of the widths.
@@ -68,7 +62,6 @@ pub(crate) struct Four([f32; 4]);
 
 impl Floats for Four {
     const WIDTH: usize = 4;
-    type Sums = [f64; 4];
     #[inline(always)]
     fn load(from: &[f32]) -> Self {
         Self([from[0], from[1], from[2], from[3]])
@@ -78,16 +71,10 @@ impl Floats for Four {
         Self(std::array::from_fn(|i| if self.0[i] < other.0[i] { self.0[i] } else { other.0[i] }))
     }
     #[inline(always)]
-    fn nothing() -> [f64; 4] {
-        [0.0; 4]
-    }
-    #[inline(always)]
-    fn add(sums: [f64; 4], weight: f64, self_: Self) -> [f64; 4] {
-        std::array::from_fn(|i| sums[i] + weight * f64::from(self_.0[i]))
-    }
-    #[inline(always)]
-    fn store(sums: [f64; 4], to: &mut [f64]) {
-        to[..4].copy_from_slice(&sums);
+    fn add_to(self, weight: f64, sums: &mut [f64]) {
+        for (sum, number) in sums[..4].iter_mut().zip(self.0) {
+            *sum += weight * f64::from(number);
+        }
     }
 }
 
@@ -104,7 +91,6 @@ mod x86 {
 
     impl Floats for Eight {
         const WIDTH: usize = 8;
-        type Sums = [__m256d; 2];
         #[inline(always)]
         fn load(from: &[f32]) -> Self {
             assert!(from.len() >= 8);
@@ -117,27 +103,16 @@ mod x86 {
             Self(unsafe { _mm256_min_ps(self.0, other.0) })
         }
         #[inline(always)]
-        fn nothing() -> Self::Sums {
-            // SAFETY: see the module.
-            unsafe { [_mm256_setzero_pd(); 2] }
-        }
-        #[inline(always)]
-        fn add(sums: Self::Sums, weight: f64, self_: Self) -> Self::Sums {
+        fn add_to(self, weight: f64, sums: &mut [f64]) {
+            assert!(sums.len() >= 8);
+            let sums = sums.as_mut_ptr();
             // SAFETY: see the module.
             unsafe {
                 let weight = _mm256_set1_pd(weight);
-                let low = _mm256_cvtps_pd(_mm256_castps256_ps128(self_.0));
-                let high = _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(self_.0));
-                [_mm256_add_pd(sums[0], _mm256_mul_pd(weight, low)), _mm256_add_pd(sums[1], _mm256_mul_pd(weight, high))]
-            }
-        }
-        #[inline(always)]
-        fn store(sums: Self::Sums, to: &mut [f64]) {
-            assert!(to.len() >= 8);
-            // SAFETY: see the module.
-            unsafe {
-                _mm256_storeu_pd(to.as_mut_ptr(), sums[0]);
-                _mm256_storeu_pd(to[4..].as_mut_ptr(), sums[1]);
+                let low = _mm256_mul_pd(weight, _mm256_cvtps_pd(_mm256_castps256_ps128(self.0)));
+                let high = _mm256_mul_pd(weight, _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(self.0)));
+                _mm256_storeu_pd(sums, _mm256_add_pd(_mm256_loadu_pd(sums), low));
+                _mm256_storeu_pd(sums.add(4), _mm256_add_pd(_mm256_loadu_pd(sums.add(4)), high));
             }
         }
     }
@@ -148,7 +123,6 @@ mod x86 {
 
     impl Floats for Sixteen {
         const WIDTH: usize = 16;
-        type Sums = [__m512d; 2];
         #[inline(always)]
         fn load(from: &[f32]) -> Self {
             assert!(from.len() >= 16);
@@ -161,27 +135,16 @@ mod x86 {
             Self(unsafe { _mm512_min_ps(self.0, other.0) })
         }
         #[inline(always)]
-        fn nothing() -> Self::Sums {
-            // SAFETY: see the module.
-            unsafe { [_mm512_setzero_pd(); 2] }
-        }
-        #[inline(always)]
-        fn add(sums: Self::Sums, weight: f64, self_: Self) -> Self::Sums {
+        fn add_to(self, weight: f64, sums: &mut [f64]) {
+            assert!(sums.len() >= 16);
+            let sums = sums.as_mut_ptr();
             // SAFETY: see the module.
             unsafe {
                 let weight = _mm512_set1_pd(weight);
-                let low = _mm512_cvtps_pd(_mm512_castps512_ps256(self_.0));
-                let high = _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(self_.0));
-                [_mm512_add_pd(sums[0], _mm512_mul_pd(weight, low)), _mm512_add_pd(sums[1], _mm512_mul_pd(weight, high))]
-            }
-        }
-        #[inline(always)]
-        fn store(sums: Self::Sums, to: &mut [f64]) {
-            assert!(to.len() >= 16);
-            // SAFETY: see the module.
-            unsafe {
-                _mm512_storeu_pd(to.as_mut_ptr(), sums[0]);
-                _mm512_storeu_pd(to[8..].as_mut_ptr(), sums[1]);
+                let low = _mm512_mul_pd(weight, _mm512_cvtps_pd(_mm512_castps512_ps256(self.0)));
+                let high = _mm512_mul_pd(weight, _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(self.0)));
+                _mm512_storeu_pd(sums, _mm512_add_pd(_mm512_loadu_pd(sums), low));
+                _mm512_storeu_pd(sums.add(8), _mm512_add_pd(_mm512_loadu_pd(sums.add(8)), high));
             }
         }
     }
@@ -200,11 +163,9 @@ mod tests {
         fn run<V: Floats>(self) -> [u64; 16] {
             let mut out = [0.0; 16];
             for at in (0..16).step_by(V::WIDTH) {
-                let mut sums = V::nothing();
                 for pair in self.0.windows(2) {
-                    sums = V::add(sums, 0.37, V::load(&pair[0][at..]).least(V::load(&pair[1][at..])));
+                    V::load(&pair[0][at..]).least(V::load(&pair[1][at..])).add_to(0.37, &mut out[at..]);
                 }
-                V::store(sums, &mut out[at..]);
             }
             out.map(f64::to_bits)
         }

@@ -35,7 +35,7 @@ fn broken<T>(what: String) -> Result<T, TaskError> {
 enum Artifact {
     Index(Bitmap),
     Work(Columns),
-    Numbers(Arc<Vec<f32>>),
+    Numbers(HeapNumbers),
     Shard(MemoryShard),
 }
 
@@ -250,11 +250,28 @@ pub fn last_uses(space: &dyn StateSpace) -> BTreeMap<ArtifactId, u32> {
 }
 
 /// Numbers that are in memory all the same.
-pub struct HeapNumbers(pub Arc<Vec<f32>>);
+#[derive(Clone, Debug)]
+pub struct HeapNumbers {
+    lines: Arc<Vec<Line>>,
+    count: usize,
+}
+
+/// A cache line: kernels read whole ones.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+struct Line([f32; 16]);
+
+impl From<&[f32]> for HeapNumbers {
+    fn from(numbers: &[f32]) -> Self {
+        let mut lines = vec![Line([0.0; 16]); numbers.len().div_ceil(16)];
+        bytemuck::cast_slice_mut(&mut lines)[..numbers.len()].copy_from_slice(numbers);
+        Self { lines: Arc::new(lines), count: numbers.len() }
+    }
+}
 
 impl Numbers for HeapNumbers {
     fn numbers(&self) -> &[f32] {
-        &self.0
+        &bytemuck::cast_slice(&self.lines)[..self.count]
     }
 }
 
@@ -306,7 +323,7 @@ impl TaskIo for MemoryIo<'_> {
 
     fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
         match self.input(ArtifactKind::Work, layer, shard)? {
-            Artifact::Numbers(numbers) => Ok(Box::new(HeapNumbers(Arc::clone(numbers)))),
+            Artifact::Numbers(numbers) => Ok(Box::new(numbers.clone())),
             other => broken(format!("working numbers are kept as {other:?}")),
         }
     }
@@ -327,7 +344,7 @@ impl TaskIo for MemoryIo<'_> {
         if numbers.len() as u64 != run.end - run.start {
             return broken(format!("{} numbers for the run of ranks {run:?}", numbers.len()));
         }
-        self.output(ArtifactKind::Work, layer, shard, Artifact::Numbers(Arc::new(numbers.to_vec())))
+        self.output(ArtifactKind::Work, layer, shard, Artifact::Numbers(numbers.into()))
     }
 
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {

@@ -155,16 +155,24 @@ pub(crate) fn pack_halves(values: &[f32], allowance: f64) -> Result<Packed, Unfi
     if low == high {
         return Ok(Packed { form: Form::Constant, base, step: 0.0, error: allowance, bytes: Vec::new() });
     }
-    let mut bytes = Vec::with_capacity(values.len() * 2);
+    // In a pass for each thing to do, so that vectors do it.
+    let mut steps = [0u16; 1024];
+    let mut bytes = vec![0; values.len() * 2];
     let mut error = 0.0;
-    for &v in values {
-        let v = f64::from(v);
-        // Saturates, as above.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let q = ((v - base) / step + 0.5) as u16;
-        bytes.extend_from_slice(&q.to_le_bytes());
-        let distance = (half_value(base, step, q) - v).abs();
-        error = if distance > error { distance } else { error };
+    for (values, bytes) in values.chunks(steps.len()).zip(bytes.chunks_mut(2 * steps.len())) {
+        for (q, &v) in steps.iter_mut().zip(values) {
+            // Between 0 and the number of steps, but for rounding, before which the halves are cut off.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let whole = ((f64::from(v) - base) / step + 0.5).clamp(0.0, HALF_STEPS) as i32 as u16;
+            *q = whole;
+        }
+        for (bytes, q) in bytes.as_chunks_mut().0.iter_mut().zip(steps) {
+            *bytes = q.to_le_bytes();
+        }
+        for (&q, &v) in steps.iter().zip(values) {
+            let distance = (half_value(base, step, q) - f64::from(v)).abs();
+            error = if distance > error { distance } else { error };
+        }
     }
     Ok(Packed { form: Form::Half, base, step, error: f64::next_up(error + allowance), bytes })
 }

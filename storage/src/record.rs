@@ -87,7 +87,7 @@ pub struct FileRecord {
     pub path: String,
     /// BLAKE3 of its content.
     pub blake3: Digest,
-    /// SHA-256 of its content.
+    /// SHA-256 of its content, if it is published; zeros for other files.
     pub sha256: Digest,
     /// Its length in bytes.
     pub bytes: u64,

@@ -9,15 +9,15 @@ use crate::cache::{FileId, GroupCache};
 use crate::column::{Checked, Payload, read_group};
 use crate::error::{Corruption, Section, ShardError};
 use crate::index::IndexSet;
-use crate::layout::{Codec, ColumnInfo, Fault, Group, Layout, Span, crc, read_layout};
+use crate::layout::{Codec, ColumnInfo, Fault, Layout, Span, crc, read_layout};
 use crate::map::{Bytes, MapError, map};
 use crate::pack::{DistGroup, Form, unpack_scalar, unpack_scalars};
 use crate::record::{FileKind, FileRecord};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A value, and how far it can be from the exact one.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,6 +60,8 @@ pub struct ShardFile {
     bytes: Bytes,
     layout: Layout,
     index_checked: AtomicBool,
+    /// Where the values are that [`ShardFile::singles`] found to be in one piece, by scalar column.
+    singles: Vec<OnceLock<Range<usize>>>,
     /// For each column, one bit for each group whose checksum was found right.
     groups_checked: Vec<Vec<AtomicU64>>,
     /// Numbers of the scalar columns among the columns, and of the distribution columns.
@@ -97,13 +99,14 @@ impl ShardFile {
         }
         let words =
             |info: &ColumnInfo| (0..layout.header.keys.div_ceil(info.group).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        let numbers = |dist: bool| (0..layout.columns.len()).filter(|&i| layout.columns[i].0.dist == dist).collect();
+        let numbers = |dist: bool| (0..layout.columns.len()).filter(|&i| layout.columns[i].0.dist == dist).collect::<Vec<_>>();
         if let (Some((_, first)), Some((_, last))) = (layout.columns.first(), layout.columns.last()) {
             bytes.read_at_random(first.range.start..last.range.end);
         }
         Ok(Self {
             path: path.to_owned(),
             groups_checked: layout.columns.iter().map(|(info, _)| words(info)).collect(),
+            singles: numbers(false).iter().map(|_| OnceLock::new()).collect(),
             scalar_columns: numbers(false),
             dist_columns: numbers(true),
             bytes,
@@ -212,21 +215,17 @@ impl ShardFile {
     /// The values of a scalar column of a work file that were computed in f32, in place. Their checksums are not looked at: they are for
     /// files whose hash was found right ([`check_file`](crate::check_file)).
     pub fn singles(&self, column: usize) -> Result<&[f32], ShardError> {
-        let column = self.column("scalar column", &self.scalar_columns, column)?;
-        let malformed = || column.fault(Corruption::Malformed("the values are not f32 in one piece".into()));
-        let mut end = 0;
-        for number in 0..column.groups() {
-            let checked = read_group(column.bytes, number, column.groups(), true).map_err(|cause| column.fault(cause))?;
-            let Group { form, codec, offset, raw_length, .. } = checked.group;
-            let is_next = offset == end && checked.group.fits(false, column.keys_in(number));
-            if form != Form::Single || codec != Codec::Raw || !is_next {
-                return Err(malformed());
+        let of = self.column("scalar column", &self.scalar_columns, column)?;
+        let malformed = || of.fault(Corruption::Malformed("the values are not f32 in one piece".into()));
+        let range = match self.singles[column].get() {
+            Some(range) => range.clone(),
+            None => {
+                let range = of.one_piece()?.ok_or_else(malformed)?;
+                self.bytes.read_in_order(range.clone());
+                self.singles[column].get_or_init(|| range).clone()
             }
-            end += u64::from(raw_length);
-        }
-        let bytes = usize::try_from(end).ok().and_then(|end| column.bytes.get(..end)).ok_or_else(malformed)?;
-        self.bytes.read_in_order(column.span.range.clone());
-        bytemuck::try_cast_slice(bytes).map_err(|_| malformed())
+        };
+        bytemuck::try_cast_slice(&self.bytes.as_slice()[range]).map_err(|_| malformed())
     }
 
     /// Takes the file out of this process's memory; what is read again comes from the system's cache, or the disk.
@@ -295,6 +294,22 @@ struct Column<'a> {
 impl<'a> Column<'a> {
     fn fault(&self, cause: Corruption) -> ShardError {
         self.file.fault(self.span.section.clone(), cause)
+    }
+
+    /// The bytes of the file that have all values, if they are f32 and follow each other.
+    fn one_piece(&self) -> Result<Option<Range<usize>>, ShardError> {
+        let mut end = 0;
+        for number in 0..self.groups() {
+            let group = read_group(self.bytes, number, self.groups(), true).map_err(|cause| self.fault(cause))?.group;
+            let is_next = group.offset == end && group.fits(false, self.keys_in(number));
+            if group.form != Form::Single || group.codec != Codec::Raw || !is_next {
+                return Ok(None);
+            }
+            end += u64::from(group.raw_length);
+        }
+        let start = self.span.range.start;
+        let end = usize::try_from(end).ok().and_then(|end| start.checked_add(end));
+        Ok(end.filter(|&end| end <= self.span.range.end).map(|end| start..end))
     }
 
     fn groups(&self) -> u64 {

@@ -12,7 +12,9 @@ use crate::digest::Digest;
 use crate::dir::{TableDir, TmpFile};
 use crate::error::StoreError;
 use crate::index::IndexSet;
-use crate::layout::{self, CHOICE_GROUP, ColumnInfo, Crc, DIST_GROUP, MAX_NAME, MAX_SCALAR_GROUP, SCALAR_GROUP, SectionKind, Written};
+use crate::layout::{
+    self, CHOICE_GROUP, ColumnInfo, Crc, DIST_GROUP, MAX_NAME, MAX_SCALAR_GROUP, SCALAR_GROUP, SectionKind, Written,
+};
 use crate::pack::{Packed, Unfit, pack_choices, pack_dists, pack_halves, pack_scalars, pack_singles};
 use crate::record::{FileKind, FileRecord, artifact_path};
 use rayon::prelude::*;
@@ -95,7 +97,7 @@ pub fn write_shard(
 ) -> Result<FileRecord, StoreError> {
     let keys = check(spec, index, columns).map_err(|what| StoreError::BadShard { layer: spec.layer, shard: spec.shard, what })?;
     let infos: Vec<ColumnInfo> = columns.iter().map(|column| column.info(spec.kind)).collect();
-    let mut out = Sink::new(dir.create_tmp()?);
+    let mut out = Sink::new(dir.create_tmp()?, spec.kind);
     let header = layout::header_bytes(spec.kind, spec.layer, spec.shard, spec.table);
     out.section(SectionKind::Header, &header)?;
     let run = [spec.first_rank, spec.universe, spec.blocks, keys];
@@ -319,7 +321,8 @@ struct Sink {
     file: TmpFile,
     buffer: Vec<u8>,
     blake3: blake3::Hasher,
-    sha256: sha2::Sha256,
+    /// Of published files only: nobody checks the others with `sha256sum`.
+    sha256: Option<sha2::Sha256>,
     sections: Vec<Written>,
     /// The section that is being written: what, where, and its checksum so far.
     open: Option<(SectionKind, u64, Crc)>,
@@ -327,12 +330,12 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(file: TmpFile) -> Self {
+    fn new(file: TmpFile, kind: FileKind) -> Self {
         Self {
             file,
             buffer: Vec::with_capacity(BUFFER),
             blake3: blake3::Hasher::new(),
-            sha256: sha2::Sha256::new(),
+            sha256: (kind == FileKind::Shard).then(sha2::Sha256::new),
             sections: Vec::new(),
             open: None,
             length: 0,
@@ -372,7 +375,9 @@ impl Sink {
 
     fn flush(&mut self) -> Result<(), StoreError> {
         self.blake3.update(&self.buffer);
-        self.sha256.update(&self.buffer);
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(&self.buffer);
+        }
         self.file.write(&self.buffer)?;
         self.buffer.clear();
         Ok(())
@@ -380,6 +385,7 @@ impl Sink {
 
     fn finish(mut self) -> Result<(TmpFile, Digest, Digest), StoreError> {
         self.flush()?;
-        Ok((self.file, Digest(*self.blake3.finalize().as_bytes()), Digest(self.sha256.finalize().into())))
+        let sha256 = self.sha256.map_or_else(Digest::default, |sha256| Digest(sha256.finalize().into()));
+        Ok((self.file, Digest(*self.blake3.finalize().as_bytes()), sha256))
     }
 }

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, Numbers, Releaser, Scratch,
-    StateSpace, TaskError, TaskIo,
+    ArtifactId, ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, Numbers, Releaser,
+    Scratch, StateSpace, TaskError, TaskIo,
 };
 use strata_proto::v1;
 use strata_storage::{

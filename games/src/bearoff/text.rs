@@ -1,9 +1,9 @@
 //! Positions as people write them, and plays in backgammon notation.
 
-use super::board::{Sums, bits};
-use super::{Bearoff, Play};
 use super::board::Board;
+use super::board::{Sums, bits};
 use super::count::Counting;
+use super::{Bearoff, Play};
 use crate::name::TableName;
 use crate::space::{Position, PositionError};
 use std::cmp::Reverse;

@@ -25,6 +25,9 @@ use std::ops::Range;
 /// Rollers in a strip.
 pub(super) const LANES: usize = 16;
 
+/// Strips that are computed together. One: the sums of 16 rollers stay in the nearest cache, and the rows that they read in the next.
+pub(super) const GROUP: usize = 1;
+
 /// All layers of a table.
 #[derive(Debug)]
 pub(super) struct Geometry {
@@ -89,6 +92,19 @@ impl Block {
     /// Number of strips.
     pub fn strips(&self) -> usize {
         self.rollers.0.div_ceil(LANES) + (self.rollers.1 - self.rollers.0).div_ceil(LANES)
+    }
+
+    /// Groups of strips: up to [`GROUP`] that follow each other and have as many rows.
+    pub fn groups(&self) -> impl Iterator<Item = Range<usize>> {
+        let narrow = self.rollers.0.div_ceil(LANES);
+        let cut = |strips: Range<usize>| strips.clone().step_by(GROUP).map(move |first| first..strips.end.min(first + GROUP));
+        cut(0..narrow).chain(cut(narrow..self.strips()))
+    }
+
+    /// The rollers of some strips.
+    pub fn rollers(&self, strips: &Range<usize>) -> Range<usize> {
+        let last = self.strip(strips.end - 1);
+        self.strip(strips.start).first..last.first + last.width
     }
 
     /// One strip.
@@ -219,11 +235,6 @@ impl Geometry {
         let position = |pips, ordinal| self.counting.position(pips, ordinal as u64);
         Some((position(block.pips, x), position(block.others_pips, y)))
     }
-
-    /// Number of pairs.
-    pub fn pairs(&self) -> u64 {
-        self.layers.iter().map(|layer| layer.ranks).sum()
-    }
 }
 
 #[cfg(test)]
@@ -251,8 +262,9 @@ mod tests {
 
     #[test]
     fn there_are_as_many_pairs_as_positions_of_both_sides() {
-        assert_eq!(Geometry::new(6, (15, 15)).pairs(), 54_264 * 54_264);
+        let pairs = |geometry: Geometry| geometry.layers().iter().map(|layer| layer.ranks).sum::<u64>();
+        assert_eq!(pairs(Geometry::new(6, (15, 15))), 54_264 * 54_264);
         // One side up to 4 (210 positions), the other up to 2 (28), whoever rolls; both up to 2 would be counted twice.
-        assert_eq!(Geometry::new(6, (4, 2)).pairs(), 2 * 210 * 28 - 28 * 28);
+        assert_eq!(pairs(Geometry::new(6, (4, 2))), 2 * 210 * 28 - 28 * 28);
     }
 }

@@ -29,7 +29,7 @@ use super::text as side;
 use crate::name::{SpecTwoSided, TableName};
 use crate::space::*;
 use geometry::{Geometry, Place};
-use money::{CENTRED, COLUMNS, CUBELESS, JACOBY, MINE, Money, THEIRS};
+use money::{CENTRED, COLUMNS, CUBELESS, JACOBY, Money, OPPONENT, OWNED};
 use plan::{Plan, Sizes};
 use plays::AllPlays;
 
@@ -71,7 +71,7 @@ impl TwoSided {
             name: TableName::TwoSided(spec.clone()),
             spec: spec.clone(),
             board: Board::new(spec.points),
-            plays: AllPlays::new(&geometry.counting),
+            plays: AllPlays::new(geometry.counting.pips()),
             plan: Plan::new(&geometry, sizes),
             money: Money::new(dice),
             dice,
@@ -151,10 +151,10 @@ fn single(value: f64) -> f64 {
 
 static RECURSIONS: [Recursion; COLUMNS.len()] = [
     Recursion { column: CUBELESS, reads: &[CUBELESS], next: as_it_is, end: std::convert::identity },
-    Recursion { column: MINE, reads: &[THEIRS], next: as_it_is, end: std::convert::identity },
-    Recursion { column: CENTRED, reads: &[CENTRED, THEIRS], next: doubled, end: std::convert::identity },
-    Recursion { column: JACOBY, reads: &[JACOBY, THEIRS], next: doubled, end: single },
-    Recursion { column: THEIRS, reads: &[MINE, THEIRS], next: doubled, end: std::convert::identity },
+    Recursion { column: OWNED, reads: &[OPPONENT], next: as_it_is, end: std::convert::identity },
+    Recursion { column: CENTRED, reads: &[CENTRED, OPPONENT], next: doubled, end: std::convert::identity },
+    Recursion { column: JACOBY, reads: &[JACOBY, OPPONENT], next: doubled, end: single },
+    Recursion { column: OPPONENT, reads: &[OWNED, OPPONENT], next: doubled, end: std::convert::identity },
 ];
 
 impl StateSpace for TwoSided {

@@ -8,13 +8,13 @@
 //!     mean(F) = Σ over the 21 rolls  chance × max over plays x -> x' of  -F(y, x')
 //!
 //!     cubeless   = mean(cubeless)
-//!     theirs     = mean(mine')            the other player owns the cube
-//!     mine       = mean(theirs)           the player on roll owns it
+//!     opponent   = mean(owned')           the other player owns the cube
+//!     owned      = mean(opponent)         the player on roll owns it
 //!     centred    = mean(centred')
 //!     jacoby     = mean(jacoby')          gammons count 1 until the cube was turned
 //!
-//!     F' = max(F, min(2 theirs, 1))       before the roll: go on, or double and be taken, or double and be passed, whichever
-//!                                         the two players prefer; for F = mine, centred and jacoby
+//!     F' = max(F, min(2 opponent, 1))       before the roll: go on, or double and be taken, or double and be passed, whichever
+//!                                         the two players prefer; for F = owned, centred and jacoby
 //! ```
 //!
 //! With "too good to double" F is above 1, and the player goes on. Without gammons no F is above 1, and jacoby = centred.
@@ -28,13 +28,13 @@ use crate::bearoff::dice::{Dice, ROLLS};
 use crate::space::Bounded;
 
 /// Columns of the table, in this order.
-pub(super) const COLUMNS: [&str; PLANES] = ["cubeless", "mine", "centred", "jacoby", "theirs"];
+pub(super) const COLUMNS: [&str; PLANES] = ["cubeless", "owned", "centred", "jacoby", "opponent"];
 /// Numbers of the columns.
 pub(super) const CUBELESS: usize = 0;
-pub(super) const MINE: usize = 1;
+pub(super) const OWNED: usize = 1;
 pub(super) const CENTRED: usize = 2;
 pub(super) const JACOBY: usize = 3;
-pub(super) const THEIRS: usize = 4;
+pub(super) const OPPONENT: usize = 4;
 
 /// What the player on roll gets when the other passes.
 const PASSED: f32 = 1.0;
@@ -59,16 +59,16 @@ impl Money {
 
 /// The value with the chance to double before the roll.
 #[inline(always)]
-fn doubled(waiting: f32, theirs: f32) -> f32 {
-    let taken = theirs + theirs;
+fn doubled(waiting: f32, opponent: f32) -> f32 {
+    let taken = opponent + opponent;
     let cashed = if taken < PASSED { taken } else { PASSED };
     if waiting > cashed { waiting } else { cashed }
 }
 
 /// The same of stored values, whose errors the result may have: doubling doubles them.
-pub(super) fn doubled_within(waiting: Bounded, theirs: Bounded) -> Bounded {
-    let taken = (2.0 * theirs.value).min(PASSED.into());
-    Bounded { value: waiting.value.max(taken), error: waiting.error.max(2.0 * theirs.error) }
+pub(super) fn doubled_within(waiting: Bounded, opponent: Bounded) -> Bounded {
+    let taken = (2.0 * opponent.value).min(PASSED.into());
+    Bounded { value: waiting.value.max(taken), error: waiting.error.max(2.0 * opponent.error) }
 }
 
 impl Rules for Money {
@@ -76,7 +76,7 @@ impl Rules for Money {
         &self.dice.weights
     }
 
-    /// What later pairs need: cubeless, theirs, mine', centred', jacoby'.
+    /// What later pairs need: cubeless, opponent, owned', centred', jacoby'.
     #[inline(always)]
     fn combine(&self, sums: &Sums, is_safe: bool) -> (Row, Row) {
         let (mut stored, mut needed) = ([[0.0; LANES]; PLANES], [[0.0; LANES]; PLANES]);
@@ -84,16 +84,16 @@ impl Rules for Money {
             // Rounded once, here.
             #[allow(clippy::cast_possible_truncation)]
             let mean = |number: usize| (-sums[number][lane] / self.dice.divisor) as f32;
-            let (cubeless, mine, theirs, centred) = (mean(0), mean(1), mean(2), mean(3));
+            let (cubeless, owned, opponent, centred) = (mean(0), mean(1), mean(2), mean(3));
             let jacoby = if is_safe { centred } else { mean(4) };
-            for (n, value) in [cubeless, mine, centred, jacoby, theirs].into_iter().enumerate() {
+            for (n, value) in [cubeless, owned, centred, jacoby, opponent].into_iter().enumerate() {
                 stored[n][lane] = value;
             }
-            let [mine, centred, jacoby] = [mine, centred, jacoby].map(|waiting| doubled(waiting, theirs));
-            for (n, value) in [cubeless, theirs, mine, centred, jacoby].into_iter().enumerate() {
+            let [owned, centred, jacoby] = [owned, centred, jacoby].map(|waiting| doubled(waiting, opponent));
+            for (n, value) in [cubeless, opponent, owned, centred, jacoby].into_iter().enumerate() {
                 needed[n][lane] = value;
             }
         }
-        (stored, needed)
+        (Row(stored), Row(needed))
     }
 }

@@ -1,102 +1,102 @@
 //! Where the rolls lead from each position, as lists that the sweep walks through.
+//!
+//! Rollers are swept in groups, one roll at a time. Within a roll those with as many plays stand together, so that a processor which
+//! has learned how often the loop over plays goes round is seldom wrong about it.
 
 use super::super::Board;
-use super::super::count::Counting;
-use super::super::dice::ROLLS;
+use super::geometry::{GROUP, LANES};
+use crate::bearoff::count::Counting;
+use crate::bearoff::dice::ROLLS;
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::OnceLock;
 
-/// A position that a play leads to: how many pips it takes, less 1, and the position's ordinal among those of its pip count.
+/// A code has an ordinal in its lower bits, and above them the pips that a play takes, less 1.
 const ORDINAL_BITS: u32 = 27;
 
 /// The plays of all positions, listed when they are first needed: some tens of megabytes for the largest tables.
 #[derive(Debug)]
-pub(super) struct AllPlays(Vec<OnceLock<Plays>>);
+pub(super) struct AllPlays(Vec<OnceLock<Vec<Plays>>>);
 
-/// The plays of all positions of one pip count.
-#[derive(Debug, Default)]
+/// The plays of a group of rollers.
+#[derive(Debug)]
 pub(super) struct Plays {
-    /// For each position and each roll the end of what it can lead to.
-    ends: Vec<u32>,
+    /// For each roll where its rollers and its codes end.
+    ends: [(u32, u32); ROLLS.len()],
+    rollers: Vec<Roller>,
     codes: Vec<u32>,
+    /// Each code once, in ascending order.
+    pub rows: Vec<u32>,
 }
 
-/// What the rolls lead to from one position.
-#[derive(Clone, Copy)]
-pub(super) struct PlaysOf<'a> {
-    start: usize,
-    ends: &'a [u32; ROLLS.len()],
-    codes: &'a [u32],
+/// How many plays a roller has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Roller {
+    /// Its place in the group.
+    pub at: u16,
+    /// How many positions a roll can lead to.
+    pub plays: u16,
 }
 
 impl AllPlays {
     /// None listed yet.
-    pub fn new(counting: &Counting) -> Self {
-        Self((0..=counting.pips()).map(|_| OnceLock::new()).collect())
+    pub fn new(pips: usize) -> Self {
+        Self((0..=pips).map(|_| OnceLock::new()).collect())
     }
 
-    /// Of the positions of one pip count.
-    pub fn of(&self, counting: &Counting, board: &Board, pips: usize) -> &Plays {
-        self.0[pips].get_or_init(|| Plays::new(counting, board, pips))
+    /// Of the rollers of one pip count, by group; they are the same for every block.
+    pub fn of(&self, counting: &Counting, board: &Board, pips: usize, groups: impl Fn() -> Vec<Range<usize>>) -> &[Plays] {
+        self.0[pips].get_or_init(|| groups().into_par_iter().map(|group| Plays::new(counting, board, pips, group)).collect())
     }
 }
 
 impl Plays {
-    fn new(counting: &Counting, board: &Board, pips: usize) -> Self {
-        let of = |ordinal: u64| {
-            let (mut ends, mut codes) = (Vec::with_capacity(ROLLS.len()), Vec::new());
-            let sums = counting.position(pips, ordinal);
-            for roll in ROLLS {
-                let start = codes.len();
-                board.successors(sums, roll, &mut |next| {
-                    let (left, ordinal) = counting.place(next);
-                    // At most 24 pips; positions of one pip count are counted in 27 bits.
-                    #[allow(clippy::cast_possible_truncation)]
-                    codes.push(((pips - left - 1) as u32) << ORDINAL_BITS | ordinal as u32);
-                });
-                codes[start..].sort_unstable();
-                let mut end = start;
-                for i in start..codes.len() {
-                    if end == start || codes[end - 1] != codes[i] {
-                        codes[end] = codes[i];
-                        end += 1;
-                    }
-                }
-                codes.truncate(end);
-                ends.push(end);
+    fn new(counting: &Counting, board: &Board, pips: usize, group: Range<usize>) -> Self {
+        let rollers: Vec<_> = group.map(|ordinal| counting.position(pips, ordinal as u64)).collect();
+        debug_assert!(rollers.len() <= GROUP * LANES);
+        let mut plays = Self { ends: [(0, 0); ROLLS.len()], rollers: Vec::new(), codes: Vec::new(), rows: Vec::new() };
+        for (roll, ends) in ROLLS.into_iter().zip(0..) {
+            let mut all: Vec<(u16, Vec<u32>)> =
+                (0..).zip(&rollers).map(|(at, &sums)| (at, codes(counting, board, pips, sums, roll))).collect();
+            all.sort_by_key(|(at, codes)| (codes.len(), *at));
+            for (at, codes) in all {
+                plays
+                    .rollers
+                    .push(Roller { at, plays: u16::try_from(codes.len()).expect("fewer plays than positions of 4 moves") });
+                plays.codes.extend(codes);
             }
-            (ends, codes)
-        };
-        let all: Vec<(Vec<usize>, Vec<u32>)> = (0..counting.layer(pips)).into_par_iter().map(of).collect();
-        let mut plays = Self::default();
-        for (ends, codes) in all {
-            let before = plays.codes.len();
-            plays.ends.extend(ends.into_iter().map(|end| u32::try_from(before + end).expect("fewer than 2^32 plays")));
-            plays.codes.extend(codes);
+            let end = |length| u32::try_from(length).expect("some thousand plays of a group");
+            plays.ends[ends] = (end(plays.rollers.len()), end(plays.codes.len()));
         }
+        plays.rows = plays.codes.clone();
+        plays.rows.sort_unstable();
+        plays.rows.dedup();
+        plays.rollers.shrink_to_fit();
+        plays.codes.shrink_to_fit();
         plays
     }
 
-    /// Of one position, which is not the one with nothing left.
-    #[inline]
-    pub fn get(&self, ordinal: usize) -> PlaysOf<'_> {
-        let at = ordinal * ROLLS.len();
-        let ends = self.ends[at..].first_chunk().expect("an ordinal of this pip count");
-        PlaysOf { start: at.checked_sub(1).map_or(0, |before| self.ends[before] as usize), ends, codes: &self.codes }
+    /// For a roll its rollers, those with the fewest plays first, and the codes of all their plays in the same order.
+    #[inline(always)]
+    pub fn roll(&self, number: usize) -> (&[Roller], &[u32]) {
+        let start = number.checked_sub(1).map_or((0, 0), |before| self.ends[before]);
+        let end = self.ends[number];
+        (&self.rollers[start.0 as usize..end.0 as usize], &self.codes[start.1 as usize..end.1 as usize])
     }
 }
 
-impl<'a> PlaysOf<'a> {
-    /// For each roll the positions that it can lead to, each once, in the order of their pips and ordinals.
-    #[inline(always)]
-    pub fn rolls(self) -> impl Iterator<Item = &'a [u32]> {
-        let mut start = self.start;
-        self.ends.iter().map(move |&end| {
-            let codes = &self.codes[start..end as usize];
-            start = end as usize;
-            codes
-        })
-    }
+/// What a roll can lead to, each once, in the order of pips and ordinals.
+fn codes(counting: &Counting, board: &Board, pips: usize, roller: super::Sums, roll: (u8, u8)) -> Vec<u32> {
+    let mut codes = Vec::new();
+    board.successors(roller, roll, &mut |next| {
+        let (left, ordinal) = counting.place(next);
+        // At most 24 pips; positions of one pip count are counted in 27 bits.
+        #[allow(clippy::cast_possible_truncation)]
+        codes.push(((pips - left - 1) as u32) << ORDINAL_BITS | ordinal as u32);
+    });
+    codes.sort_unstable();
+    codes.dedup();
+    codes
 }
 
 /// The pips that a play takes, less 1, and the ordinal of where it leads.

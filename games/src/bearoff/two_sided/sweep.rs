@@ -8,8 +8,8 @@
 //! A row has [`PLANES`] numbers for each lane. Which, and what is made of the means, is for the [`Rules`] to say: money play
 //! (`money.rs`), or GNU Backgammon's integers (`gnubg.rs`), which are exact in f32. Sums are in f64, in the order of the rolls.
 
-use super::geometry::{Block, Geometry, LANES, Strip};
-use super::plays::{Plays, PlaysOf, decode};
+use super::geometry::{Block, GROUP, Geometry, LANES, Strip};
+use super::plays::{Plays, decode};
 use crate::bearoff::dice::{MOST_PIPS, ROLLS};
 use crate::floats::{self, Floats, Job};
 use std::ops::Range;
@@ -21,8 +21,10 @@ pub(super) const ROW: usize = PLANES * LANES;
 
 /// The numbers of one pair.
 pub(super) type Numbers = [f32; PLANES];
-/// The numbers of 16 rollers against one position.
-pub(super) type Row = [[f32; LANES]; PLANES];
+/// The numbers of 16 rollers against one position: whole cache lines.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub(super) struct Row(pub [[f32; LANES]; PLANES]);
 /// Rows of a strip: those that a number of pips leads to, for each number, less 1.
 pub(super) type Sources<'a> = [&'a [Row]; MOST_PIPS];
 /// For each number, sums over the rolls of weight times the least that a play leads to.
@@ -39,8 +41,13 @@ pub(super) trait Rules: Sync {
 
 /// The pairs of some strips of a block with the others in one strip of theirs, and the memory for their results.
 pub(super) struct Tiles<'a> {
-    pub plays: &'a Plays,
     pub sources: Sources<'a>,
+    pub groups: Vec<Group<'a>>,
+}
+
+/// The rollers of a group.
+pub(super) struct Group<'a> {
+    pub plays: &'a Plays,
     pub tiles: Vec<Tile<'a>>,
 }
 
@@ -63,7 +70,7 @@ impl Tiles<'_> {
 
     /// Number of pairs.
     pub fn pairs(&self) -> u64 {
-        self.tiles.iter().map(|tile| tile.stored[0].len() as u64).sum()
+        self.groups.iter().flat_map(|group| &group.tiles).map(|tile| tile.stored[0].len() as u64).sum()
     }
 
     /// Computes them.
@@ -79,71 +86,105 @@ impl<R: Rules> Job for Sweep<'_, R> {
 
     #[inline(always)]
     fn run<V: Floats>(self) {
-        let Self(Tiles { plays, sources, tiles }, rules) = self;
+        let Self(Tiles { sources, mut groups }, rules) = self;
+        let mut sums = [[[0.0; LANES]; PLANES]; GROUP * LANES];
+        for at in 0..groups.len() {
+            let next = groups.get(at + 1).map_or(&[][..], |next| &next.plays.rows);
+            let plays = groups[at].plays;
+            if groups[at].tiles.iter().all(|tile| tile.is_safe) {
+                add_up::<V, { PLANES - 1 }>(plays, &sources, next, rules.weights(), &mut sums);
+            } else {
+                add_up::<V, PLANES>(plays, &sources, next, rules.weights(), &mut sums);
+            }
+            let mut first = 0;
+            for tile in &mut groups[at].tiles {
+                tile.finish(rules, &sums[first..first + tile.strip.width]);
+                first += tile.strip.width;
+            }
+        }
+    }
+}
+
+impl Tile<'_> {
+    /// Makes the numbers of the pairs from their sums, and stores them.
+    #[inline(always)]
+    fn finish<R: Rules>(&mut self, rules: &R, sums: &[Sums]) {
         let (mut stored, mut needed) = ([[[0.0; LANES]; LANES]; PLANES], [[[0.0; LANES]; LANES]; PLANES]);
-        for Tile { strip, is_safe, rows, stored: columns } in tiles {
-            for x in 0..LANES {
-                let (mut kept, mut row) = ([[0.0; LANES]; PLANES], [[0.0; LANES]; PLANES]);
-                if x < strip.width {
-                    let of = plays.get(strip.first + x);
-                    let mut sums = [[0.0; LANES]; PLANES];
-                    if is_safe {
-                        add_up::<V, { PLANES - 1 }>(of, &sources, rules.weights(), &mut sums);
-                    } else {
-                        add_up::<V, PLANES>(of, &sources, rules.weights(), &mut sums);
-                    }
-                    (kept, row) = rules.combine(&sums, is_safe);
-                }
-                for n in 0..PLANES {
-                    stored[n][x] = kept[n];
-                    needed[n][x] = row[n];
+        for (x, sums) in sums.iter().enumerate() {
+            let (kept, row) = rules.combine(sums, self.is_safe);
+            for n in 0..PLANES {
+                stored[n][x] = kept.0[n];
+                needed[n][x] = row.0[n];
+            }
+        }
+        for (y, row) in self.rows.iter_mut().flat_map(|rows| rows.iter_mut()).enumerate() {
+            for (numbers, plane) in row.0.iter_mut().zip(&needed) {
+                for x in 0..LANES {
+                    numbers[x] = plane[x][y];
                 }
             }
-            for (y, row) in rows.into_iter().flatten().enumerate() {
-                for (numbers, plane) in row.iter_mut().zip(&needed) {
-                    for x in 0..LANES {
-                        numbers[x] = plane[x][y];
-                    }
-                }
-            }
-            for (column, plane) in columns.into_iter().zip(&stored) {
-                for (y, numbers) in column.chunks_exact_mut(strip.width).enumerate() {
-                    for (x, number) in numbers.iter_mut().enumerate() {
-                        *number = plane[x][y];
-                    }
+        }
+        for (column, plane) in self.stored.iter_mut().zip(&stored) {
+            for (y, numbers) in column.chunks_exact_mut(self.strip.width).enumerate() {
+                for (x, number) in numbers.iter_mut().enumerate() {
+                    *number = plane[x][y];
                 }
             }
         }
     }
 }
 
-/// The sums over the rolls for one roller, of the first `N` numbers.
+/// The sums over the rolls of the first `N` numbers, for a group of rollers. Meanwhile the rows of the next group are fetched.
 #[inline(always)]
-fn add_up<V: Floats, const N: usize>(of: PlaysOf<'_>, sources: &Sources<'_>, weights: &[f64; ROLLS.len()], into: &mut Sums) {
+fn add_up<V: Floats, const N: usize>(
+    plays: &Plays,
+    sources: &Sources<'_>,
+    next: &[u32],
+    weights: &[f64; ROLLS.len()],
+    sums: &mut [Sums; GROUP * LANES],
+) {
+    *sums = [[[0.0; LANES]; PLANES]; GROUP * LANES];
+    let share = next.len().div_ceil(ROLLS.len() * LANES / V::WIDTH).max(1);
+    let mut next = next.chunks(share);
     for at in (0..LANES).step_by(V::WIDTH) {
-        let mut sums = [V::nothing(); N];
-        for (codes, &weight) in of.rolls().zip(weights) {
-            let (taken, ordinal) = decode(codes[0]);
-            let row = &sources[taken][ordinal];
-            let mut least = [V::load(&row[0][at..]); N];
-            for n in 1..N {
-                least[n] = V::load(&row[n][at..]);
-            }
-            for &code in &codes[1..] {
+        for (roll, &weight) in weights.iter().enumerate() {
+            for &code in next.next().unwrap_or_default() {
                 let (taken, ordinal) = decode(code);
-                let row = &sources[taken][ordinal];
                 for n in 0..N {
-                    least[n] = V::load(&row[n][at..]).least(least[n]);
+                    prefetch(sources[taken], ordinal, n);
                 }
             }
-            for n in 0..N {
-                sums[n] = V::add(sums[n], weight, least[n]);
+            let (rollers, mut codes) = plays.roll(roll);
+            for roller in rollers {
+                let of_roller;
+                (of_roller, codes) = codes.split_at(roller.plays.into());
+                let (taken, ordinal) = decode(of_roller[0]);
+                let row = &sources[taken][ordinal].0;
+                let mut least = [V::load(&row[0][at..]); N];
+                for n in 1..N {
+                    least[n] = V::load(&row[n][at..]);
+                }
+                for &code in &of_roller[1..] {
+                    let (taken, ordinal) = decode(code);
+                    let row = &sources[taken][ordinal].0;
+                    for n in 0..N {
+                        least[n] = V::load(&row[n][at..]).least(least[n]);
+                    }
+                }
+                let sums = &mut sums[usize::from(roller.at)];
+                for n in 0..N {
+                    least[n].add_to(weight, &mut sums[n][at..]);
+                }
             }
         }
-        for n in 0..N {
-            V::store(sums[n], &mut into[n][at..]);
-        }
     }
+}
+
+/// Asks for the cache line of a number of a row.
+#[inline(always)]
+fn prefetch(rows: &[Row], ordinal: usize, number: usize) {
+    let lines: &[[f32; LANES]] = bytemuck::cast_slice(rows);
+    crate::game2048::lanes::prefetch(lines, ordinal * PLANES + number);
 }
 
 /// Some strips of one block, and the memory for their results.
@@ -157,26 +198,30 @@ pub(super) struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// Cuts the piece up by the strips of the other side.
-    pub fn tiles(self, geometry: &Geometry, plays: &'a Plays, sources: impl Fn(usize) -> Sources<'a>) -> Vec<Tiles<'a>> {
+    /// Cuts the piece up by the strips of the other side, of whose rows each tells where plays lead. `plays` are those of all groups of the
+    /// block.
+    pub fn tiles(self, geometry: &Geometry, plays: &'a [Plays], sources: impl Fn(usize) -> Sources<'a>) -> Vec<Tiles<'a>> {
         let Self { block, strips, mut rows, mut stored } = self;
         let facing = geometry.block(block.others_pips, block.pips).expect("pairs either way");
-        let others: Vec<Range<usize>> = (0..facing.strips())
-            .map(|number| {
-                let strip = facing.strip(number);
-                strip.first..strip.first + strip.width
-            })
-            .collect();
+        let others: Vec<Range<usize>> = (0..facing.strips()).map(|number| facing.rollers(&(number..number + 1))).collect();
         let mut all: Vec<Tiles<'a>> =
-            (0..others.len()).map(|number| Tiles { plays, sources: sources(number), tiles: Vec::new() }).collect();
-        for strip in strips.map(|number| block.strip(number)) {
-            let is_safe = geometry.is_safe(block.pips, strip.first..strip.first + strip.width);
-            for (others, tiles) in others.iter().zip(&mut all).filter(|(others, _)| others.start < strip.rows) {
-                let rows = rows.as_mut().map(|rows| rows.split_off_mut(..others.len()).expect("a row for each of the others"));
-                let numbers = others.len() * strip.width;
-                let stored = stored.each_mut().map(|all| all.split_off_mut(..numbers).expect("a number for every pair"));
-                let is_safe = is_safe && geometry.is_safe(block.others_pips, others.clone());
-                tiles.tiles.push(Tile { strip, is_safe, rows, stored });
+            (0..others.len()).map(|number| Tiles { sources: sources(number), groups: Vec::new() }).collect();
+        let groups = block.groups().zip(plays).filter(|(group, _)| strips.contains(&group.start));
+        for (group, plays) in groups {
+            let mut of_group: Vec<Vec<Tile<'a>>> = others.iter().map(|_| Vec::with_capacity(group.len())).collect();
+            for strip in group.map(|number| block.strip(number)) {
+                let is_safe = geometry.is_safe(block.pips, strip.first..strip.first + strip.width);
+                for (others, tiles) in others.iter().zip(&mut of_group).filter(|(others, _)| others.start < strip.rows) {
+                    let rows =
+                        rows.as_mut().map(|rows| rows.split_off_mut(..others.len()).expect("a row for each of the others"));
+                    let numbers = others.len() * strip.width;
+                    let stored = stored.each_mut().map(|all| all.split_off_mut(..numbers).expect("a number for every pair"));
+                    let is_safe = is_safe && geometry.is_safe(block.others_pips, others.clone());
+                    tiles.push(Tile { strip, is_safe, rows, stored });
+                }
+            }
+            for (tiles, all) in of_group.into_iter().zip(&mut all).filter(|(tiles, _)| !tiles.is_empty()) {
+                all.groups.push(Group { plays, tiles });
             }
         }
         all
@@ -188,16 +233,20 @@ impl<'a> Piece<'a> {
         for strip in strips.map(|number| block.strip(number)) {
             for y in 0..strip.rows {
                 let mut row = rows.as_mut().map(|rows| rows.split_off_first_mut().expect("a row for each of the others"));
+                if let Some(row) = &mut row {
+                    row.0 = [[0.0; LANES]; PLANES];
+                }
                 for x in 0..strip.width {
                     let ordinal = strip.first + x;
-                    let is_safe = geometry.is_safe(block.pips, ordinal..ordinal + 1) && geometry.is_safe(block.others_pips, y..y + 1);
+                    let is_safe =
+                        geometry.is_safe(block.pips, ordinal..ordinal + 1) && geometry.is_safe(block.others_pips, y..y + 1);
                     let (kept, needed) = of(is_safe);
                     for n in 0..PLANES {
                         if let Some(number) = stored[n].split_off_first_mut() {
                             *number = kept[n];
                         }
                         if let Some(row) = &mut row {
-                            row[n][x] = needed[n];
+                            row.0[n][x] = needed[n];
                         }
                     }
                 }

@@ -48,7 +48,12 @@ fn exact_fractions() {
     let six = solve("bearoff-6x2v2");
     let (fraction, half) = (Some(0.625), Some(0.5));
     near(six.at("0,0,0,0,0,1 v 0,0,0,0,0,1"), [fraction, fraction, half, half, None], 1e-7, "a checker on the 6-point each");
-    near(six.at("0,0,0,2,0,0 v 1,0,0,0,0,0"), [Some(-7.0 / 18.0), None, None, None, None], 1e-7, "two on the 4-point against the ace");
+    near(
+        six.at("0,0,0,2,0,0 v 1,0,0,0,0,0"),
+        [Some(-7.0 / 18.0), None, None, None, None],
+        1e-7,
+        "two on the 4-point against the ace",
+    );
 }
 
 /// golden/bearoff.md, two-sided. Its four digits are of values that makebearoff rounded, up to 1.5e-4 from the exact ones.
@@ -56,14 +61,14 @@ fn exact_fractions() {
 #[cfg_attr(debug_assertions, ignore = "takes a minute without optimisation")]
 fn posted_values() {
     let six = solve("bearoff-6x6v6");
-    for (text, [cubeless, mine, centred, theirs]) in [
+    for (text, [cubeless, owned, centred, opponent]) in [
         ("1,1,1,0,1,2 v 1,0,0,1,0,4", [0.7554, 0.9339, 0.9303, 0.7441]),
         ("0,0,0,0,0,6 v 0,0,0,0,0,6", [0.3023, 0.5449, 0.4849, 0.2215]),
     ] {
-        let expected = [cubeless, mine, centred, centred, theirs].map(Some);
+        let expected = [cubeless, owned, centred, centred, opponent].map(Some);
         near(six.at(text), expected, 1.5e-4, text);
     }
-    let owned_most = |values: [f64; 5]| values[MINE] >= values[CENTRED] && values[CENTRED] >= values[THEIRS];
+    let owned_most = |values: [f64; 5]| values[OWNED] >= values[CENTRED] && values[CENTRED] >= values[OPPONENT];
     for (key, _) in six.table.keys() {
         let position = six.space.unrank(key).unwrap();
         let values = six.values(position);
@@ -109,9 +114,9 @@ impl Plain {
                 for (chance, plays) in &plays[x] {
                     let mut best = [f64::NEG_INFINITY; 5];
                     for &next in plays {
-                        let [cubeless, mine, centred, jacoby, theirs] = values[y * boards.len() + next];
-                        let with_double = |waiting: f64| waiting.max((2.0 * theirs).min(1.0));
-                        let after = [cubeless, theirs, with_double(centred), with_double(jacoby), with_double(mine)];
+                        let [cubeless, owned, centred, jacoby, opponent] = values[y * boards.len() + next];
+                        let with_double = |waiting: f64| waiting.max((2.0 * opponent).min(1.0));
+                        let after = [cubeless, opponent, with_double(centred), with_double(jacoby), with_double(owned)];
                         best = std::array::from_fn(|n| best[n].max(-after[n]));
                     }
                     sums = std::array::from_fn(|n| sums[n] + chance * best[n]);
@@ -154,7 +159,9 @@ fn agree_with_the_plain_recursion(name: &str) {
 
 #[test]
 fn values_are_those_of_a_plain_recursion_in_f64() {
-    for name in ["bearoff-3x3v3", "bearoff-6x2v2", "bearoff-4x3v1", "bearoff-1x15v15", "bearoff-4x2v2+doubles=0.3", "bearoff-8x2v1"] {
+    for name in
+        ["bearoff-3x3v3", "bearoff-6x2v2", "bearoff-4x3v1", "bearoff-1x15v15", "bearoff-4x2v2+doubles=0.3", "bearoff-8x2v1"]
+    {
         agree_with_the_plain_recursion(name);
     }
 }
