@@ -1,9 +1,8 @@
 //! Computing the pairs of a task: shard by shard, in tiles that do not depend on each other.
 
 use super::geometry::{Block, Geometry};
-use super::money::Money;
 use super::plan::{Run, ShardShape, sources};
-use super::sweep::{Numbers as PairNumbers, PLANES, Piece, Row, Sources, Tiles};
+use super::sweep::{PLANES, Piece, Row, Rules, Sources, Tiles};
 use super::{COLUMNS, TwoSided};
 use crate::array::Array;
 use crate::bearoff::dice::MOST_PIPS;
@@ -35,7 +34,17 @@ pub(super) struct Window<'s> {
     shards: BTreeMap<(usize, usize), Rows>,
 }
 
-impl Window<'_> {
+impl<'s> Window<'s> {
+    /// Nothing is known yet.
+    pub fn new(space: &'s TwoSided) -> Self {
+        Self { space, shards: BTreeMap::new() }
+    }
+
+    /// Adds a shard that was computed.
+    pub fn add(&mut self, layer: usize, shard: usize, rows: Array<Row>) {
+        self.shards.insert((layer, shard), Rows::Made(rows));
+    }
+
     /// The rows of one strip of a block.
     fn strip(&self, layer: usize, block: &Block, number: usize) -> &[Row] {
         let strip = block.strip(number);
@@ -58,7 +67,8 @@ impl Window<'_> {
         all
     }
 
-    fn forget_before(&mut self, layer: usize) {
+    /// Lets go of the layers before one.
+    pub fn forget_before(&mut self, layer: usize) {
         self.shards = self.shards.split_off(&(layer, 0));
     }
 
@@ -73,12 +83,32 @@ impl Window<'_> {
 
 /// Memory for the results of a shard, used again for the next: fresh pages cost a fifth of the time.
 #[derive(Default)]
-struct Memory {
-    rows: Array<Row>,
-    stored: [Array<f32>; PLANES],
+pub(super) struct Memory {
+    pub rows: Array<Row>,
+    pub stored: [Array<f32>; PLANES],
 }
 
 impl Memory {
+    /// Gives each run of a shard its part.
+    fn pieces(&mut self, shard: &ShardShape, is_needed: bool) -> Vec<Piece<'_>> {
+        let pairs = whole(shard.ranks.end - shard.ranks.start);
+        let rows = if is_needed { whole(shard.rows.end - shard.rows.start) } else { 0 };
+        self.make_room(pairs, rows);
+        let mut rows = is_needed.then(|| &mut self.rows[..rows]);
+        let mut stored = self.stored.each_mut().map(|column| &mut column[..pairs]);
+        let piece = |Run { block, strips }: &Run| {
+            let (mut pairs, mut count) = (0, 0);
+            for strip in strips.clone().map(|number| block.strip(number)) {
+                pairs += strip.width * strip.rows;
+                count += strip.rows;
+            }
+            let rows = rows.as_mut().map(|rows| rows.split_off_mut(..count).expect("the rows of the shard"));
+            let stored = stored.each_mut().map(|all| all.split_off_mut(..pairs).expect("the pairs of the shard"));
+            Piece { block: *block, strips: strips.clone(), rows, stored }
+        };
+        shard.runs.iter().map(piece).collect()
+    }
+
     fn make_room(&mut self, pairs: usize, rows: usize) {
         if self.rows.len() < rows {
             self.rows = Array::zeroed(rows);
@@ -109,7 +139,7 @@ impl TwoSided {
                 let is_needed = self.plan.is_read_later(layer) || layer + 1 < layers.end;
                 self.shard(layer, number, shard, is_needed, &window, &mut memory, io)?;
                 if layer + 1 < layers.end {
-                    window.shards.insert((layer, number), Rows::Made(std::mem::take(&mut memory.rows)));
+                    window.add(layer, number, std::mem::take(&mut memory.rows));
                 }
             }
         }
@@ -128,14 +158,12 @@ impl TwoSided {
         memory: &mut Memory,
         io: &dyn TaskIo,
     ) -> Result<(), TaskError> {
-        let pairs = whole(shard.ranks.end - shard.ranks.start);
-        let rows = if is_needed { whole(shard.rows.end - shard.rows.start) } else { 0 };
-        memory.make_room(pairs, rows);
-        let rows = is_needed.then(|| &mut memory.rows[..rows]);
-        let pieces = pieces(shard, rows, memory.stored.each_mut().map(|column| &mut column[..pairs]));
-        self.compute(layer, pieces, window, io)?;
-        let stored = memory.stored.each_ref().map(|column| &column[..pairs]);
         let (info, shard_number) = (&self.plan.layers[layer], small(number));
+        let progress = |pairs| io.progress(info.layer, pairs);
+        // What is mapped counts as memory of this process until it is released.
+        self.compute(&self.money, shard, is_needed, window, io.memory_bytes() / 4, memory, &progress)?;
+        let pairs = whole(shard.ranks.end - shard.ranks.start);
+        let stored = memory.stored.each_ref().map(|column| &column[..pairs]);
         let terminal = self.terminal(shard);
         io.put_counts(info.layer, shard_number, Counts { states: pairs as u64, afterstates: 0, terminal })?;
         if let Some(at) = self.start_in(layer, shard) {
@@ -152,22 +180,30 @@ impl TwoSided {
         io.put_shard(info.layer, shard_number, Keys::Bits(&all(pairs as u64)), columns)
     }
 
-    fn compute(&self, layer: usize, pieces: Vec<Piece<'_>>, window: &Window<'_>, io: &dyn TaskIo) -> Result<(), TaskError> {
-        // What is mapped counts as memory of this process until it is released.
-        let most = io.memory_bytes() / 4;
-        let name = self.plan.layers[layer].layer;
+    /// Computes a shard by some rules. What is read of the window is let go of whenever it is more than `most` bytes.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn compute<R: Rules>(
+        &self,
+        rules: &R,
+        shard: &ShardShape,
+        is_needed: bool,
+        window: &Window<'_>,
+        most: u64,
+        memory: &mut Memory,
+        progress: &dyn Fn(u64) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
         let mut read = 0;
         let mut batch: Vec<Tiles<'_>> = Vec::new();
         let run = |batch: &mut Vec<Tiles<'_>>| {
             let pairs = batch.iter().map(Tiles::pairs).sum();
-            std::mem::take(batch).into_par_iter().for_each(|tiles| tiles.compute(&self.money));
-            io.progress(name, pairs)
+            std::mem::take(batch).into_par_iter().for_each(|tiles| tiles.compute(rules));
+            progress(pairs)
         };
-        for piece in pieces {
+        for piece in memory.pieces(shard, is_needed) {
             let block = piece.block;
             if block.pips == 0 || block.others_pips == 0 {
                 let won = if block.pips == 0 { 1.0 } else { -1.0 };
-                piece.fill(&self.geometry, |is_safe| -> (PairNumbers, PairNumbers) { Money::over(won, is_safe) });
+                piece.fill(&self.geometry, |is_safe| rules.over(won, is_safe));
                 continue;
             }
             let groups = || block.groups().map(|strips| block.rollers(&strips)).collect();
@@ -198,21 +234,6 @@ impl TwoSided {
         let place = self.start_place();
         (place.layer == layer && shard.ranks.contains(&place.rank)).then(|| whole(place.rank - shard.ranks.start))
     }
-}
-
-/// Gives each run of a shard its part of the memory.
-fn pieces<'a>(shard: &ShardShape, mut rows: Option<&'a mut [Row]>, mut stored: [&'a mut [f32]; PLANES]) -> Vec<Piece<'a>> {
-    let piece = |Run { block, strips }: &Run| {
-        let (mut pairs, mut count) = (0, 0);
-        for strip in strips.clone().map(|number| block.strip(number)) {
-            pairs += strip.width * strip.rows;
-            count += strip.rows;
-        }
-        let rows = rows.as_mut().map(|rows| rows.split_off_mut(..count).expect("the rows of the shard"));
-        let stored = stored.each_mut().map(|all| all.split_off_mut(..pairs).expect("the pairs of the shard"));
-        Piece { block: *block, strips: strips.clone(), rows, stored }
-    };
-    shard.runs.iter().map(piece).collect()
 }
 
 /// All of so many ranks.

@@ -14,6 +14,7 @@
 //! `+doubles=P` is as in one-sided tables.
 
 mod geometry;
+pub mod gnubg;
 mod kernel;
 mod money;
 mod plan;

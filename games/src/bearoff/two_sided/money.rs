@@ -49,12 +49,6 @@ impl Money {
     pub fn new(dice: Dice) -> Self {
         Self { dice }
     }
-
-    /// The numbers of a pair whose roller has won (1) or lost (-1): what is stored, and what later pairs need.
-    pub fn over(won: f32, is_safe: bool) -> (Numbers, Numbers) {
-        let counted = if is_safe { won } else { 2.0 * won };
-        ([counted, counted, counted, won, counted], [counted, counted, counted, counted, won])
-    }
 }
 
 /// The value with the chance to double before the roll.
@@ -74,6 +68,11 @@ pub(super) fn doubled_within(waiting: Bounded, opponent: Bounded) -> Bounded {
 impl Rules for Money {
     fn weights(&self) -> &[f64; ROLLS.len()] {
         &self.dice.weights
+    }
+
+    fn over(&self, won: f32, is_safe: bool) -> (Numbers, Numbers) {
+        let counted = if is_safe { won } else { 2.0 * won };
+        ([counted, counted, counted, won, counted], [counted, counted, counted, counted, won])
     }
 
     /// What later pairs need: cubeless, opponent, owned', centred', jacoby'.

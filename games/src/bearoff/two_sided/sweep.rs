@@ -34,6 +34,8 @@ pub(super) type Sums = [[f64; LANES]; PLANES];
 pub(super) trait Rules: Sync {
     /// One weight a roll.
     fn weights(&self) -> &[f64; ROLLS.len()];
+    /// The numbers of a pair whose roller has won (1) or lost (-1): what is stored, and what later pairs need.
+    fn over(&self, won: f32, is_safe: bool) -> (Numbers, Numbers);
     /// The numbers of one roller against 16 positions: what is stored of them, and what later pairs need. Where `is_safe` holds nobody
     /// can win a gammon, and the last sums were not computed.
     fn combine(&self, sums: &Sums, is_safe: bool) -> (Row, Row);

@@ -1,0 +1,217 @@
+//! Two-sided bearoff as GNU Backgammon's `makebearoff` computes it: the same integers, so that a file of them is the same file.
+//!
+//! An equity from -1 to 1 is a number s from -32,768 to 32,767, and turning one around is its bitwise complement. With CE for what a
+//! pair is worth before a chance to double,
+//!
+//! ```text
+//!     CE(nd, dt) = min(2 dt, 32,767)   if dt >= nd / 2, rounded towards zero; the 2 dt only while dt < 16,383
+//!                  nd                  otherwise
+//! ```
+//!
+//! the four numbers of a pair (cubeless, roller owns the cube, centred, the other owns it) are the sums over the rolls of weight times
+//! the largest complement over the plays of s0, s3, CE(s2, s3) and CE(s1, s3) of the pair after it, divided by 36 and rounded towards zero.
+//! No gammons are counted. All of these are whole numbers below 2^21, which f32 and f64 hold exactly: so the sweep that computes exact
+//! values ([`sweep`](super::sweep)) computes these too.
+//!
+//! Source: the format and the arithmetic as GNU Backgammon's users know them (docs/BEAROFF.md); checked against the MD5 sums that its
+//! manual prints.
+
+use super::TwoSided;
+use super::geometry::LANES;
+use super::kernel::{Memory, Window};
+use super::plan::ShardShape;
+use super::sweep::{Numbers, PLANES, Row, Rules, Sums};
+use crate::bearoff::dice::{Dice, MOST_PIPS, ROLLS};
+use crate::bearoff::plan::whole;
+use crate::name::{FAIR_DOUBLES, SpecTwoSided};
+use crate::space::TaskError;
+use rayon::prelude::*;
+
+/// The most checkers of a side that such a file can say the truth about: with 15 there are gammons.
+pub const MOST_CHECKERS: usize = 14;
+/// Numbers of a pair.
+pub const NUMBERS: usize = 4;
+/// The numbers of a pair as a file has them: cubeless, roller owns the cube, centred, the other owns it; 0 is -1 and 65,535 is 1.
+pub type Record = [u16; NUMBERS];
+
+/// The equity that a number of a file stands for.
+pub fn equity(number: u16) -> f64 {
+    f64::from(number) / 32_767.5 - 1.0
+}
+
+/// All pairs, by the index of the player on roll and then that of the other.
+pub struct Records {
+    positions: usize,
+    records: Vec<Record>,
+}
+
+impl Records {
+    /// Computes all pairs of at most so many checkers a side, on the rayon pool it is called in. `progress` is told how many are done, and
+    /// says whether to go on; `None` when not.
+    ///
+    /// # Panics
+    /// With more than [`MOST_CHECKERS`] checkers, or no points or more than 18.
+    pub fn compute(points: usize, checkers: usize, progress: &dyn Fn(u64) -> bool) -> Option<Self> {
+        assert!((1..=MOST_CHECKERS).contains(&checkers), "{checkers} checkers");
+        let space = TwoSided::new(&SpecTwoSided { points, checkers: (checkers, checkers), doubles: FAIR_DOUBLES });
+        let positions = whole(space.geometry.counting.universe());
+        let mut this = Self { positions, records: vec![[0; NUMBERS]; positions * positions] };
+        let (mut window, mut memory) = (Window::new(&space), Memory::default());
+        let indices = space.indices();
+        let integers = Integers { weights: Dice::of(FAIR_DOUBLES).weights };
+        let mut done = 0;
+        for layer in 0..space.geometry.layers().len() {
+            window.forget_before(layer.saturating_sub(MOST_PIPS));
+            for (number, shard) in space.plan.shards(layer).iter().enumerate() {
+                let computed = space.compute(&integers, shard, true, &window, u64::MAX, &mut memory, &|pairs| {
+                    if progress(done + pairs) { Ok(()) } else { Err(TaskError::Stopped) }
+                });
+                computed.ok()?;
+                let pairs = pairs_of(&indices, shard).collect::<Vec<_>>();
+                done += pairs.len() as u64;
+                this.put(&pairs, &memory);
+                window.add(layer, number, std::mem::take(&mut memory.rows));
+            }
+        }
+        Some(this)
+    }
+
+    fn put(&mut self, pairs: &[(u32, u32)], memory: &Memory) {
+        // In 16 bits, by the assertion that sums of 36 divided by 36 are.
+        #[allow(clippy::cast_possible_truncation)]
+        let number = |column: usize, at: usize| (memory.stored[column][at] as i32 + 32_768) as u16;
+        let records: Vec<(usize, Record)> = pairs
+            .par_iter()
+            .enumerate()
+            .map(|(at, &(us, them))| (us as usize * self.positions + them as usize, std::array::from_fn(|column| number(column, at))))
+            .collect();
+        for (at, record) in records {
+            self.records[at] = record;
+        }
+    }
+
+    /// Bytes of memory that computing takes at most.
+    pub fn memory_bytes(points: usize, checkers: usize) -> u64 {
+        let space = TwoSided::new(&SpecTwoSided { points, checkers: (checkers, checkers), doubles: FAIR_DOUBLES });
+        let layers = space.geometry.layers();
+        let records = space.geometry.counting.universe().pow(2) * size_of::<Record>() as u64;
+        let rows = |from: usize| layers[from..layers.len().min(from + MOST_PIPS + 1)].iter().map(|layer| layer.rows).sum::<u64>();
+        records + (0..layers.len()).map(rows).max().unwrap_or(0) * size_of::<Row>() as u64 + (256 << 20)
+    }
+
+    /// Number of positions of a side.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// All pairs, by the index of the player on roll and then that of the other.
+    pub fn all(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// One pair.
+    pub fn get(&self, us: usize, them: usize) -> &Record {
+        &self.records[us * self.positions + them]
+    }
+}
+
+impl TwoSided {
+    /// GNU Backgammon's indices of the positions of each pip count, by ordinal.
+    fn indices(&self) -> Vec<Vec<u32>> {
+        let counting = &self.geometry.counting;
+        let index = |pips, ordinal| u32::try_from(counting.index(counting.position(pips, ordinal))).expect("fewer than 2^32 positions");
+        (0..=counting.pips()).into_par_iter().map(|pips| (0..counting.layer(pips)).map(|ordinal| index(pips, ordinal)).collect()).collect()
+    }
+
+    /// Calls `f` for each shard of a layer with its number and, in the order of its ranks, the indices of its pairs: that of the player
+    /// on roll, and that of the other.
+    pub fn indices_of(&self, layer: usize, f: &mut dyn FnMut(u32, &mut dyn Iterator<Item = (u32, u32)>)) {
+        let indices = self.indices();
+        for (number, shard) in (0..).zip(self.plan.shards(layer)) {
+            f(number, &mut pairs_of(&indices, shard));
+        }
+    }
+}
+
+/// The indices of the pairs of a shard, in the order of its ranks.
+fn pairs_of<'a>(indices: &'a [Vec<u32>], shard: &'a ShardShape) -> impl Iterator<Item = (u32, u32)> + 'a {
+    shard.runs.iter().flat_map(move |run| {
+        let (rollers, others) = (&indices[run.block.pips], &indices[run.block.others_pips]);
+        run.strips.clone().map(|number| run.block.strip(number)).flat_map(move |strip| {
+            let rollers = &rollers[strip.first..strip.first + strip.width];
+            others[..strip.rows].iter().flat_map(move |&them| rollers.iter().map(move |&us| (us, them)))
+        })
+    })
+}
+
+/// The rules of the integers.
+struct Integers {
+    weights: [f64; ROLLS.len()],
+}
+
+const MOST: f32 = 32_767.0;
+const LEAST: f32 = -32_768.0;
+
+/// What a pair is worth before a chance to double.
+#[inline(always)]
+fn before_doubling(nd: f32, dt: f32) -> f32 {
+    if dt < (nd / 2.0).trunc() {
+        nd
+    } else if dt >= 16_383.0 {
+        MOST
+    } else {
+        2.0 * dt
+    }
+}
+
+impl Rules for Integers {
+    fn weights(&self) -> &[f64; ROLLS.len()] {
+        &self.weights
+    }
+
+    fn over(&self, won: f32, _is_safe: bool) -> (Numbers, Numbers) {
+        let number = if won > 0.0 { MOST } else { LEAST };
+        ([number; PLANES], [number; PLANES])
+    }
+
+    #[inline(always)]
+    fn combine(&self, sums: &Sums, _is_safe: bool) -> (Row, Row) {
+        let (mut stored, mut needed) = ([[0.0; LANES]; PLANES], [[0.0; LANES]; PLANES]);
+        for lane in 0..LANES {
+            // The largest complement is that of the smallest number: 36 times -1 - s.
+            #[allow(clippy::cast_possible_truncation)]
+            let mean = |number: usize| ((-36.0 - sums[number][lane]) / 36.0).trunc() as f32;
+            let (cubeless, owned, opponent, centred) = (mean(0), mean(1), mean(2), mean(3));
+            for (n, value) in [cubeless, owned, centred, opponent, 0.0].into_iter().enumerate() {
+                stored[n][lane] = value;
+            }
+            let before = [owned, centred].map(|nd| before_doubling(nd, opponent));
+            for (n, value) in [cubeless, opponent, before[0], before[1], before[1]].into_iter().enumerate() {
+                needed[n][lane] = value;
+            }
+        }
+        (Row(stored), Row(needed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Worked examples of the 6-point, 6-checker file.
+    #[test]
+    fn records_of_the_file_with_six_checkers() {
+        let records = Records::compute(6, 6, &|_| true).unwrap();
+        assert_eq!(records.positions(), 924);
+        assert_eq!(records.get(16, 14), &[43_982, 44_044, 38_027, 38_027]);
+        assert_eq!(records.get(1, 1), &[65_535; 4]);
+        assert_eq!(records.get(0, 0), &[65_535; 4]);
+        let bytes = records.get(923, 923).iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(bytes, [0xb2, 0xa6, 0xbd, 0xc5, 0x11, 0xbe, 0x58, 0x9c]);
+    }
+
+    #[test]
+    fn it_stops_when_told_to() {
+        assert!(Records::compute(6, 3, &|done| done < 100).is_none());
+    }
+}
