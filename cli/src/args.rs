@@ -1,7 +1,7 @@
 //! The command line as a whole. The arguments of a verb stand at the head of its file.
 
 use crate::failure::Failure;
-use crate::{build, completions, export, info, predict, probe, stats, verify};
+use crate::{build, completions, export, import, info, predict, probe, stats, verify};
 use clap::{Parser, Subcommand};
 use strata_games::{StateSpace, TableName};
 
@@ -46,6 +46,8 @@ pub enum Verb {
     Predict(predict::Args),
     /// Write a table as a file of another program
     Export(export::Args),
+    /// Check a file of another program, and compare it with a table
+    Import(import::Args),
     /// Print completions for a shell
     Completions(completions::Args),
 }

@@ -1,10 +1,14 @@
-//! `strata export`: a table as a file of another program. Today that is the one-sided bearoff database of GNU Backgammon.
+//! `strata export`: a table as a file of another program. Today these are the bearoff databases of GNU Backgammon, one-sided and two-sided.
 //!
-//! What that program computes is rounded to 65,535ths at every step, and its files are those numbers: so they are computed anew, by its
-//! arithmetic ([`gnubg`]), and then compared with the table, whose means are exact to the bound in its manifest. The file gets its
-//! name when it is complete.
+//! What that program computes is rounded at every step, and its files are those numbers: so they are computed anew, by its
+//! arithmetic ([`gnubg`](strata_games::bearoff::gnubg)), and then compared with the table, whose values are exact to the bound in its
+//! manifest. The file gets its name when it is complete.
 
-use crate::failure::{Failure, chain};
+mod one_sided;
+mod two_sided;
+
+use crate::failure::Failure;
+use crate::gnubg::compare::{Difference, stopped};
 use crate::output;
 use crate::progress::{Meter, time_left};
 use crate::table::{self, Opened};
@@ -16,8 +20,7 @@ use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use strata_games::bearoff::gnubg::{self, Chances, MOST_ROLLS, OneSided};
-use strata_games::{FAIR_DOUBLES, Key, Layer, TableName};
+use strata_games::TableName;
 
 /// Which table, as what, and where.
 #[derive(clap::Args, Debug)]
@@ -26,9 +29,12 @@ Examples:
   strata export tables/bearoff-6x15 --format gnubg --out gnubg_os0.bd
   strata export tables/bearoff-10x15 --format gnubg --out gnubg_os.bd
   strata export tables/bearoff-6x15 --format gnubg --no-gammons --uncompressed --out plain.bd --json
+  strata export tables/bearoff-6x6v6 --format gnubg --out gnubg_ts0.bd
+  strata export tables/bearoff-6x8v8 --format gnubg --cubeless --out cubeless.bd
 
-The file is the one that GNU Backgammon's `makebearoff -o POINTS` writes, to the last byte; MD5 sums of those are in its
-manual. It takes tables of 15 checkers on up to 13 points, with fair dice; 10 points need half a gigabyte of memory, 13 six.
+The file is the one that GNU Backgammon's `makebearoff -o POINTS` or `makebearoff -t POINTSxCHECKERS` writes, to the last byte;
+MD5 sums of those are in its manual. It takes one-sided tables of 15 checkers on up to 13 points (10 points need half a gigabyte
+of memory, 13 six), and two-sided ones of as many checkers on both sides, up to 14 (11 need four gigabytes), with fair dice.
 An existing FILE is replaced when the new one is complete.")]
 pub struct Args {
     /// The directory of a finished table
@@ -40,12 +46,15 @@ pub struct Args {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Leave out the rolls to the first checker off
+    /// One-sided: leave out the rolls to the first checker off
     #[arg(long)]
     no_gammons: bool,
-    /// Write all 32 chances of every position
+    /// One-sided: write all 32 chances of every position
     #[arg(long)]
     uncompressed: bool,
+    /// Two-sided: write no values with the cube
+    #[arg(long)]
+    cubeless: bool,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -69,16 +78,43 @@ struct Written {
     positions: u64,
     bytes: u64,
     md5: String,
-    /// Where the mean number of rolls differs most from that of the table, and by how much.
+    /// Where the mean number of rolls, or an equity, differs most from that of the table, and by how much.
     largest_difference: f64,
     at: String,
+}
+
+/// A file of another program.
+trait Export: Send + Sync {
+    /// Of which it is one, for people.
+    fn what(&self) -> String;
+    /// Bytes of memory that computing it takes.
+    fn memory_bytes(&self) -> u64;
+    /// Computes it, on the rayon pool it is called in. Whether it is complete; `progress` is told how many positions are done, and says
+    /// whether to go on.
+    fn compute(&mut self, progress: &(dyn Fn(u64) -> bool + Sync)) -> bool;
+    /// Writes it.
+    fn write(&self, to: &mut dyn Write) -> io::Result<()>;
+    /// The largest difference from the table, and the position.
+    fn compare(&self, opened: &Opened) -> Result<Difference, Failure>;
+    /// What that difference is.
+    fn rounding(&self, difference: f64, at: &str) -> String;
+}
+
+/// The file that can be made of a table.
+fn export_of(name: &TableName, args: &Args) -> Result<Box<dyn Export>, Failure> {
+    match name {
+        TableName::Bearoff(spec) => Ok(Box::new(one_sided::File::new(spec, args)?)),
+        TableName::TwoSided(spec) => Ok(Box::new(two_sided::File::new(spec, args)?)),
+        TableName::Game2048(_) => Err(Failure::usage(format!("{name} is no bearoff table"))
+            .help("--format gnubg is for tables like bearoff-6x15 and bearoff-6x6v6")),
+    }
 }
 
 /// Writes the file.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Format::Gnubg = args.format;
     let opened = table::open(&args.dir).map_err(|e| e.into_failure(&args.dir))?;
-    let points = exportable(opened.space.name())?;
+    let mut export = export_of(opened.space.name(), args)?;
     let runtime = crate::runtime()?;
     let _context = runtime.enter();
     signals::listen(|| {}).map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
@@ -87,18 +123,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cannot = |e: io::Error| Failure::failed(format!("cannot write {shown}: {e}"));
     let folder = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     replaceable(&args.out, folder, opened.table.root(), &shown)?;
-    enough_memory(points)?;
+    enough_memory(export.as_ref())?;
     // Made before anything is computed, in the same folder: whether it can be written is known at once, and renaming it is one step.
     let mode = Permissions::from_mode(0o666); // less what the user's mask takes
     let file = tempfile::Builder::new().prefix(".strata-export-").permissions(mode).tempfile_in(folder).map_err(cannot)?;
     let meter = Meter::new("computing", opened.table.manifest().keys, time_left);
-    let database = pool.install(|| OneSided::compute(points, &|done| meter.reach(done)));
+    let is_complete = pool.install(|| export.compute(&|done| meter.reach(done)));
     meter.end();
-    let Some(database) = database else { return Err(stopped()) };
-    let layout = Layout { points, gammons: !args.no_gammons, compressed: !args.uncompressed };
-    let written = layout.write_to(&database, file.as_file());
+    if !is_complete {
+        return Err(stopped());
+    }
+    let written = write_to(export.as_ref(), file.as_file());
     let (md5, bytes) = written.map_err(|e| if signals::received().is_some() { stopped() } else { cannot(e) })?;
-    let (largest_difference, at) = compare(&opened, &database)?;
+    let difference = pool.install(|| export.compare(&opened))?;
     if signals::received().is_some() {
         return Err(stopped());
     }
@@ -108,13 +145,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let written = Written {
         table: opened.space.name().to_string(),
         file: args.out.display().to_string(),
-        positions: database.count() as u64,
+        positions: opened.table.manifest().keys,
         bytes,
         md5,
-        largest_difference,
-        at,
+        largest_difference: difference.largest,
+        at: difference.at,
     };
-    if args.json { output::json(&written) } else { output::result(&text(&written)) }
+    if args.json { output::json(&written) } else { output::result(&text(&written, export.as_ref())) }
 }
 
 /// Refuses to write over anything but a file of its own.
@@ -132,145 +169,24 @@ fn replaceable(out: &Path, folder: &Path, table: &Path, shown: &str) -> Result<(
 }
 
 /// Refuses what certainly does not fit in memory.
-fn enough_memory(points: usize) -> Result<(), Failure> {
-    let needed = OneSided::memory_bytes(points);
+fn enough_memory(export: &dyn Export) -> Result<(), Failure> {
+    let needed = export.memory_bytes();
     match resources::available_memory() {
         Some(free) if free < needed => {
             let (needed, free) = (units::bytes(needed), units::bytes(free));
-            Err(Failure::failed(format!("{points} points take {needed} of memory, and {free} are free"))
-                .help("export a table of fewer points, or use a machine with more memory"))
+            Err(Failure::failed(format!("{} take {needed} of memory, and {free} are free", export.what()))
+                .help("export a smaller table, or use a machine with more memory"))
         }
         _ => Ok(()),
     }
 }
 
-fn stopped() -> Failure {
-    let message = "stopped before the file was written".into();
-    Failure { code: signals::received().unwrap_or(1), message, help: Some("run the same command again".into()) }
-}
-
-/// How many points the table has, if the format has room for it.
-fn exportable(name: &TableName) -> Result<usize, Failure> {
-    let refuse = |what: String, help: String| Err(Failure::usage(what).help(help));
-    let TableName::Bearoff(spec) = name else {
-        return refuse(format!("{name} is no bearoff table"), "--format gnubg is for tables like bearoff-6x15".into());
-    };
-    let most = gnubg::MOST_POINTS;
-    match spec {
-        _ if spec.checkers != 15 => refuse(
-            format!("{name} has {} checkers, and GNU Backgammon's one-sided files have 15", spec.checkers),
-            format!("build bearoff-{}x15", spec.points),
-        ),
-        _ if spec.points > most => refuse(
-            format!("{name} has {} points; makebearoff goes up to {most}", spec.points),
-            format!("build bearoff-{most}x15"),
-        ),
-        _ if spec.doubles != FAIR_DOUBLES || spec.meaningless => {
-            refuse(format!("GNU Backgammon's files are of fair dice, {name} is not"), format!("build bearoff-{}x15", spec.points))
-        }
-        _ => Ok(spec.points),
-    }
-}
-
-/// The largest difference between the means of the file and of the table, and the position.
-fn compare(opened: &Opened, database: &OneSided) -> Result<(f64, String), Failure> {
-    let mut worst = (0.0, Key { layer: Layer(0), rank: 0 });
-    for layer in &opened.table.manifest().layers {
-        if signals::received().is_some() {
-            return Err(stopped());
-        }
-        for shard in &layer.shards {
-            let read = opened.table.shard(layer.layer, shard.shard).and_then(|file| {
-                let ranks: Vec<u64> = file.index()?.iter().collect();
-                Ok((ranks, file.scalars(0)?))
-            });
-            let (ranks, means) = read.map_err(|e| table::OpenError::Damaged(chain(&e)).into_failure(opened.table.root()))?;
-            for (rank, mean) in ranks.into_iter().zip(means) {
-                let rank = shard.first_rank + rank;
-                let Some(index) = usize::try_from(rank).ok().filter(|&index| index < database.count()) else {
-                    let what = format!("layer {} has a key of rank {rank}, and there is no such position", layer.layer);
-                    return Err(table::OpenError::Damaged(what).into_failure(opened.table.root()));
-                };
-                let off = (gnubg::mean(database.win(index)) - mean).abs();
-                if off > worst.0 {
-                    worst = (off, Key { layer: Layer(layer.layer), rank });
-                }
-            }
-        }
-    }
-    let at = opened.space.unrank(worst.1).map_or_else(String::new, |position| opened.space.format(position));
-    Ok((worst.0, at))
-}
-
-/// Positions that are written between two looks for a signal.
-const LOOK_UP: usize = 1 << 16;
-
-/// How the file is laid out: 40 bytes of header; then, compressed, 8 bytes for each position (6 without gammons) that say where its chances
-/// are, and the chances from the first to the last that is not 0; or all 32 of each. All numbers are little-endian.
-struct Layout {
-    points: usize,
-    gammons: bool,
-    compressed: bool,
-}
-
-impl Layout {
-    fn header(&self) -> [u8; 40] {
-        let flag = |set: bool| if set { '1' } else { '0' };
-        let start = format!("gnubg-OS-{:02}-15-{}-{}-0", self.points, flag(self.gammons), flag(self.compressed));
-        let mut header = [b'x'; 40];
-        header[..start.len()].copy_from_slice(start.as_bytes());
-        header[39] = b'\n';
-        header
-    }
-
-    /// The distributions of a position that the file has.
-    fn of<'d>(&self, database: &'d OneSided, index: usize) -> impl Iterator<Item = &'d Chances> {
-        std::iter::once(database.win(index)).chain(self.gammons.then(|| database.gammon(index)))
-    }
-
-    /// Writes the file; its MD5 sum and length.
-    fn write_to(&self, database: &OneSided, file: &File) -> io::Result<(String, u64)> {
-        let mut sums = Summed { to: BufWriter::new(file), md5: Md5::new(), bytes: 0 };
-        self.write(database, &mut sums)?;
-        sums.flush()?;
-        Ok((sums.md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), sums.bytes))
-    }
-
-    fn write(&self, database: &OneSided, to: &mut impl Write) -> io::Result<()> {
-        to.write_all(&self.header())?;
-        let mut offset = 0u32;
-        for index in (0..database.count()).filter(|_| self.compressed) {
-            to.write_all(&offset.to_le_bytes())?;
-            for chances in self.of(database, index) {
-                let (first, span) = span(chances);
-                // Both below 32.
-                #[allow(clippy::cast_possible_truncation)]
-                to.write_all(&[span.len() as u8, first as u8])?;
-                #[allow(clippy::cast_possible_truncation)]
-                let length = span.len() as u32;
-                offset = offset.checked_add(length).ok_or_else(|| io::Error::other("its offsets do not fit in 32 bits"))?;
-            }
-        }
-        for index in 0..database.count() {
-            if index % LOOK_UP == 0 && signals::received().is_some() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            for chances in self.of(database, index) {
-                let chances = if self.compressed { span(chances).1 } else { &chances[..] };
-                for chance in chances {
-                    to.write_all(&chance.to_le_bytes())?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The first number of rolls that has a chance, and the chances from there to the last.
-fn span(chances: &Chances) -> (usize, &[u16]) {
-    let first = chances.iter().position(|&chance| chance != 0).unwrap_or(0);
-    let end = chances.iter().rposition(|&chance| chance != 0).map_or(MOST_ROLLS, |last| last + 1);
-    (first, &chances[first..end])
+/// Writes the file; its MD5 sum and length.
+fn write_to(export: &dyn Export, file: &File) -> io::Result<(String, u64)> {
+    let mut sums = Summed { to: BufWriter::with_capacity(1 << 20, file), md5: Md5::new(), bytes: 0 };
+    export.write(&mut sums)?;
+    sums.flush()?;
+    Ok((sums.md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), sums.bytes))
 }
 
 /// Writes, counts and sums up.
@@ -293,38 +209,13 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-fn text(written: &Written) -> String {
+fn text(written: &Written, export: &dyn Export) -> String {
     output::facts(&[
         ("table", written.table.clone()),
         ("file", written.file.clone()),
         ("positions", units::count(written.positions)),
         ("size", format!("{} ({} bytes)", units::bytes(written.bytes), units::count(written.bytes))),
         ("md5", written.md5.clone()),
-        (
-            "rounding",
-            format!(
-                "means are off by at most {:.5} rolls from those of the table, at {}",
-                written.largest_difference, written.at
-            ),
-        ),
+        ("rounding", export.rounding(written.largest_difference, &written.at)),
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_header_is_forty_bytes_with_a_line_feed() {
-        let header = |points, gammons, compressed| Layout { points, gammons, compressed }.header();
-        assert_eq!(&header(6, true, true), b"gnubg-OS-06-15-1-1-0xxxxxxxxxxxxxxxxxxx\n");
-        assert_eq!(&header(10, false, false), b"gnubg-OS-10-15-0-0-0xxxxxxxxxxxxxxxxxxx\n");
-    }
-
-    #[test]
-    fn a_span_keeps_the_zeros_inside() {
-        let mut chances = [0; MOST_ROLLS];
-        (chances[2], chances[4]) = (65_534, 1);
-        assert_eq!(span(&chances), (2, &[65_534, 0, 1][..]));
-    }
 }

@@ -10,6 +10,8 @@ mod completions;
 mod export;
 mod failure;
 mod forecast;
+mod gnubg;
+mod import;
 mod info;
 mod keep;
 mod output;
@@ -51,6 +53,7 @@ fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Verify(args) => verify::run(&args),
         Verb::Predict(args) => predict::run(&args),
         Verb::Export(args) => export::run(&args),
+        Verb::Import(args) => import::run(&args),
         Verb::Completions(args) => completions::run(&args),
     }
 }

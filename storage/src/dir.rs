@@ -188,6 +188,13 @@ impl TmpFile {
         }
     }
 
+    /// Takes the bytes out of the system's cache, once they are on the disk: nobody will read them soon. Only a hint.
+    pub(crate) fn forget(&self) {
+        if let Some(file) = &self.file {
+            let _ = file.sync_all().map(|()| rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed));
+        }
+    }
+
     /// Brings the bytes to the disk and gives them a name, in place of what had it.
     pub(crate) fn publish(mut self, relative: &str) -> Result<(), StoreError> {
         let target = self.dir.path(relative);

@@ -79,6 +79,8 @@ pub struct ShardSpec<'a> {
     pub blocks: u64,
 }
 
+/// Published files of so many bytes leave the system's cache when they are written.
+const FORGET_BYTES: u64 = 1 << 20;
 /// Groups that are made at a time, on the threads of the rayon pool this is called in.
 const BATCH: u64 = 64;
 /// Groups that are compressed to see whether compression pays.
@@ -119,6 +121,10 @@ pub fn write_shard(
     let bytes = out.length;
     let (file, blake3, sha256) = out.finish()?;
     let path = artifact_path(spec.kind, spec.layer, spec.shard, &blake3);
+    // The build does not read what it published: the cache is for what it does read.
+    if spec.kind == FileKind::Shard && bytes >= FORGET_BYTES {
+        file.forget();
+    }
     file.publish(&path)?;
     Ok(FileRecord {
         kind: spec.kind,

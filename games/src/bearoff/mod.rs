@@ -36,7 +36,7 @@ mod plan;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
-mod two_sided;
+pub mod two_sided;
 mod ways;
 
 use crate::hash::splitmix64;
@@ -83,6 +83,11 @@ impl Bearoff {
         let plan = Plan::new(&counting);
         let name = TableName::Bearoff(spec.clone());
         Self { name, spec: spec.clone(), board: Board::new(spec.points), counting, dice: Dice::of(spec.doubles), plan }
+    }
+
+    /// Number of positions.
+    pub fn positions(&self) -> u64 {
+        self.counting.universe()
     }
 
     /// Mean number of pips of a roll: 49/6 with fair dice.

@@ -24,7 +24,7 @@ use super::sweep::{Numbers, PLANES, Row, Rules, Sums};
 use crate::bearoff::dice::{Dice, MOST_PIPS, ROLLS};
 use crate::bearoff::plan::whole;
 use crate::name::{FAIR_DOUBLES, SpecTwoSided};
-use crate::space::TaskError;
+use crate::space::{Position, TaskError};
 use rayon::prelude::*;
 
 /// The most checkers of a side that such a file can say the truth about: with 15 there are gammons.
@@ -83,7 +83,9 @@ impl Records {
         let records: Vec<(usize, Record)> = pairs
             .par_iter()
             .enumerate()
-            .map(|(at, &(us, them))| (us as usize * self.positions + them as usize, std::array::from_fn(|column| number(column, at))))
+            .map(|(at, &(us, them))| {
+                (us as usize * self.positions + them as usize, std::array::from_fn(|column| number(column, at)))
+            })
             .collect();
         for (at, record) in records {
             self.records[at] = record;
@@ -117,19 +119,44 @@ impl Records {
 
 impl TwoSided {
     /// GNU Backgammon's indices of the positions of each pip count, by ordinal.
-    fn indices(&self) -> Vec<Vec<u32>> {
+    pub fn indices(&self) -> Vec<Vec<u32>> {
         let counting = &self.geometry.counting;
-        let index = |pips, ordinal| u32::try_from(counting.index(counting.position(pips, ordinal))).expect("fewer than 2^32 positions");
-        (0..=counting.pips()).into_par_iter().map(|pips| (0..counting.layer(pips)).map(|ordinal| index(pips, ordinal)).collect()).collect()
+        let index =
+            |pips, ordinal| u32::try_from(counting.index(counting.position(pips, ordinal))).expect("fewer than 2^32 positions");
+        (0..=counting.pips())
+            .into_par_iter()
+            .map(|pips| (0..counting.layer(pips)).map(|ordinal| index(pips, ordinal)).collect())
+            .collect()
     }
 
-    /// Calls `f` for each shard of a layer with its number and, in the order of its ranks, the indices of its pairs: that of the player
-    /// on roll, and that of the other.
-    pub fn indices_of(&self, layer: usize, f: &mut dyn FnMut(u32, &mut dyn Iterator<Item = (u32, u32)>)) {
-        let indices = self.indices();
-        for (number, shard) in (0..).zip(self.plan.shards(layer)) {
-            f(number, &mut pairs_of(&indices, shard));
-        }
+    /// Number of positions of the side that may have more checkers.
+    pub fn positions(&self) -> u64 {
+        self.geometry.counting.universe()
+    }
+
+    /// GNU Backgammon's indices of a pair: that of the player on roll, and that of the other.
+    pub fn indices_of_pair(&self, pair: Position) -> (u32, u32) {
+        // The halves of a key.
+        #[allow(clippy::cast_possible_truncation)]
+        let indices = (pair.0 as u32, (pair.0 >> 32) as u32);
+        indices
+    }
+
+    /// The key of a pair of GNU Backgammon's indices: that of the player on roll, and that of the other.
+    pub fn of_indices(&self, us: u32, them: u32) -> Position {
+        Position(u128::from(us) | u128::from(them) << 32)
+    }
+
+    /// The indices of the pairs of a shard, in the order of its ranks: that of the player on roll, and that of the other. `indices` are
+    /// [`indices`](Self::indices); nothing where there is no such layer and shard.
+    pub fn indices_of<'a>(
+        &'a self,
+        indices: &'a [Vec<u32>],
+        (layer, shard): (u32, u32),
+    ) -> impl Iterator<Item = (u32, u32)> + 'a {
+        let layer = usize::try_from(layer).ok().filter(|&layer| layer < self.plan.layers.len());
+        let shard = layer.and_then(|layer| self.plan.shards(layer).get(usize::try_from(shard).ok()?));
+        shard.into_iter().flat_map(|shard| pairs_of(indices, shard))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Computing the pairs of a task: shard by shard, in tiles that do not depend on each other.
 
 use super::geometry::{Block, Geometry};
-use super::plan::{Run, ShardShape, sources};
+use super::plan::{Plan, Run, ShardShape, sources};
 use super::sweep::{PLANES, Piece, Row, Rules, Sources, Tiles};
 use super::{COLUMNS, TwoSided};
 use crate::array::Array;
@@ -134,7 +134,11 @@ impl TwoSided {
         let mut memory = Memory::default();
         for layer in layers.clone() {
             window.forget_before(layer.saturating_sub(MOST_PIPS));
-            for number in self.plan.part(task, layer) {
+            let mut numbers: Vec<usize> = self.plan.part(task, layer).collect();
+            if Plan::is_backwards(layer) {
+                numbers.reverse();
+            }
+            for number in numbers {
                 let shard = &self.plan.shards(layer)[number];
                 let is_needed = self.plan.is_read_later(layer) || layer + 1 < layers.end;
                 self.shard(layer, number, shard, is_needed, &window, &mut memory, io)?;

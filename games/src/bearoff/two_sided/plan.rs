@@ -111,11 +111,18 @@ impl Plan {
         &self.shards[layer]
     }
 
-    /// The shards that a task computes of one of its layers.
+    /// The shards that a task computes of one of its layers. Every other layer is gone through backwards: where what it reads is more than
+    /// memory, it begins with what the layer before has read last.
     pub fn part(&self, task: TaskId, layer: usize) -> Range<usize> {
         let (parts, part) = (u64::from(self.stages[task.stage as usize].parts), u64::from(task.part));
+        let part = if Self::is_backwards(layer) { parts - 1 - part } else { part };
         let shards = self.shards[layer].len() as u64;
         whole(shards * part / parts)..whole(shards * (part + 1) / parts)
+    }
+
+    /// Whether a layer is gone through from its last shard to its first.
+    pub fn is_backwards(layer: usize) -> bool {
+        !layer.is_multiple_of(2)
     }
 
     /// The shards of earlier layers that a task reads: layer and number.
