@@ -34,7 +34,17 @@ pub fn count_bearoff(number: &str) -> u64 {
 pub fn md5_of_one_sided() -> Vec<&'static str> {
     let (_, rest) = BEAROFF.split_once("one-sided, 15 checkers").expect("the golden file has them");
     let (sums, _) = rest.split_once("two-sided").expect("others follow");
-    sums.split_whitespace().map(|word| word.trim_end_matches(',')).filter(|word| word.len() == 32).collect()
+    sums_in(sums)
+}
+
+/// The MD5 sums of its two-sided files of 6 points, for 1, 2, ... checkers.
+pub fn md5_of_two_sided() -> Vec<&'static str> {
+    let (_, sums) = BEAROFF.split_once("two-sided, 6 points, cubeful").expect("the golden file has them");
+    sums_in(sums)
+}
+
+fn sums_in(text: &str) -> Vec<&str> {
+    text.split_whitespace().map(|word| word.trim_end_matches(',')).filter(|word| word.len() == 32).collect()
 }
 
 #[track_caller]
