@@ -4,14 +4,20 @@
 //! a state (2048: the player moves next) or a key (bearoff: the roll comes next), and the state space says which. A table of moves
 //! (`+keep=play`) answers with one.
 
+mod chances;
+mod cube;
 mod text;
 
 use crate::failure::{FAILED, Failure, USAGE, chain};
 use crate::output;
 use crate::table::{self, Opened};
+use chances::Chances;
+use cube::Cube;
 use serde::Serialize;
 use std::path::PathBuf;
-use strata_games::{Aim, Bounded, Choice, Keep, Key, Position, ReadError, Slot, Standing, StateSpace, TableName, TableReader};
+use strata_games::{
+    Aim, Bounded, Choice, Keep, Key, Position, ReadError, Recursion, Slot, Standing, StateSpace, TableName, TableReader,
+};
 use strata_worker::GameTable;
 
 /// What to look up.
@@ -19,16 +25,25 @@ use strata_worker::GameTable;
 #[command(after_help = "\
 Positions:
   2048     rows from the top, with / between them; the faces of the tiles, 0 or . for an empty cell
-  bearoff  checkers on points 1, 2, ... with commas between them
+  bearoff  checkers on points 1, 2, ... with commas between them; for two players the one on roll first, with a v between;
+           or a position ID of GNU Backgammon, with or without the match ID, or an XGID
 
 Examples:
   strata probe tables/2048-3x3 '2 4 0/0 8 0/0 0 2'
   strata probe tables/bearoff-6x15 0,0,0,0,0,15
   strata probe tables/bearoff-6x15 2,3,2,0,1,0 --roll 64
+  strata probe tables/bearoff-6x15 '2,3,2,0,1,0 v 0,0,0,3,3,1'
+  strata probe tables/bearoff-6x6v6 '0,0,0,2,2,1 v 1,1,1,0,0,2' --roll 64 --by centred
+  strata probe tables/bearoff-6x7v7 cA8AAHAPAAAAAA:cAkAAAAAAAAA
   strata probe tables/2048-3x3 '2 4 0/0 8 0/0 0 2' --json | jq .moves[0]
 
 A table of moves (+keep=play) answers with the best one: the JSON object has the members move, reward and to, and no values;
 they are left out where no move is left. Positions that moves lead to are shown in one form for all their images.
+
+Equities of two-sided tables are for the player on roll and a cube of 1: cubeless (the cube is never used), owned (the player on
+roll has the cube), centred, jacoby (centred, and gammons count only after a double), opponent (the other has it), all before the
+roll and without a double now. The cube action comes from them; numbers within their error bounds of each other are a tie.
+
 Moves whose values differ by no more than the sum of their error bounds share a rank and are marked as a tie.
 
 The member `status` of the JSON object is
@@ -46,6 +61,9 @@ pub struct Args {
     /// Rank the plays of this roll (games with dice), for example 64
     #[arg(long, value_name = "R")]
     roll: Option<String>,
+    /// Rank plays by this value (two-sided bearoff) [default: the first]
+    #[arg(long, value_name = "COLUMN")]
+    by: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -85,6 +103,10 @@ struct Answer {
     columns: Vec<Column>,
     #[serde(flatten)]
     bearoff: Option<Bearoff>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cube: Vec<Cube>,
+    #[serde(flatten)]
+    chances: Option<Chances>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     distributions: Vec<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,7 +211,7 @@ fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
         ));
     }
     let reader = GameTable(&opened.table);
-    let probe = Probe { space, reader: &reader };
+    let probe = Probe { space, reader: &reader, by: recursion(space, args.by.as_deref())? };
     let position = space.parse(&args.position).map_err(|e| NoAnswer::Impossible(e.to_string()))?;
     match space.standing(position, &reader)? {
         Standing::Inside => {}
@@ -205,14 +227,48 @@ fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
         }
         if space.name().keep() == Keep::Play { probe.played(position) } else { probe.state(position) }
     } else {
-        probe.key(position, args.roll.as_deref())
+        // The text may name a roll beside the position.
+        let named = space.roll_in(&args.position).map(|(a, b)| format!("{a}{b}"));
+        let mut answer = probe.key(position, args.roll.as_deref().or(named.as_deref()))?;
+        match space.name() {
+            TableName::Bearoff(spec) => {
+                let game = strata_games::bearoff::Bearoff::new(spec);
+                let (_, other) = game.read(&args.position).map_err(|e| NoAnswer::Impossible(e.to_string()))?;
+                if let Some(other) = other {
+                    answer.position = format!("{} v {}", answer.position, space.format(other));
+                    answer.chances = Some(chances::race(&probe, &game, position, other)?);
+                }
+            }
+            TableName::TwoSided(spec) => {
+                let game = strata_games::bearoff::TwoSided::new(spec);
+                answer.cube = probe.cube(position)?;
+                answer.chances = Some(chances::two_sided(&probe, &game, position)?);
+            }
+            TableName::Game2048(_) => {}
+        }
+        Ok(answer)
     }
+}
+
+/// The recursion of the column that plays are ranked by.
+fn recursion(space: &dyn StateSpace, by: Option<&str>) -> Result<Recursion, NoAnswer> {
+    let all = space.recursions();
+    let name = |recursion: &Recursion| space.scalar_columns()[recursion.column];
+    let Some(by) = by else { return Ok(all[0]) };
+    all.iter().copied().find(|recursion| name(recursion) == by).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(name).collect();
+        NoAnswer::Usage(
+            Failure::usage(format!("--by {by}: {} has no plays for it", space.name())).help(format!("use {}", names.join(", "))),
+        )
+    })
 }
 
 /// A table and its rules.
 struct Probe<'a> {
     space: &'a dyn StateSpace,
     reader: &'a dyn TableReader,
+    /// What plays are ranked by.
+    by: Recursion,
 }
 
 impl Probe<'_> {
@@ -221,6 +277,29 @@ impl Probe<'_> {
             let (text, layer) = (self.space.format(position), key.layer);
             NoAnswer::Damaged(format!("layer {layer} does not hold the position {text}, although play leads to it"))
         })
+    }
+
+    /// One value of a position before the roll.
+    fn read(&self, position: Position, column: usize) -> Result<Bounded, NoAnswer> {
+        let key = self.space.rank(position).ok_or_else(|| NoAnswer::Impossible(self.space.format(position)))?;
+        Ok(self.reader.scalar(self.slot(key, position)?, column)?)
+    }
+
+    /// What to do with the cube, wherever it may be. Nothing when the game is over.
+    fn cube(&self, position: Position) -> Result<Vec<Cube>, NoAnswer> {
+        if self.space.outcomes(position).len() < 2 {
+            return Ok(Vec::new());
+        }
+        let columns = self.space.scalar_columns();
+        let value = |name: &str| {
+            let column = columns.iter().position(|&column| column == name);
+            column.map_or_else(
+                || Err(NoAnswer::Damaged(format!("there is no column {name}"))),
+                |column| self.read(position, column),
+            )
+        };
+        let opponent = value("opponent")?;
+        ["centred", "jacoby", "owned"].into_iter().map(|name| Ok(Cube::new(name, value(name)?, opponent))).collect()
     }
 
     /// A position where the player chooses.
@@ -282,6 +361,8 @@ impl Probe<'_> {
             played: None,
             columns: Vec::new(),
             bearoff: None,
+            cube: Vec::new(),
+            chances: None,
             distributions: Vec::new(),
             roll: None,
             moves: None,
@@ -309,7 +390,11 @@ impl Probe<'_> {
         let mut moves = Vec::new();
         for choice in self.space.choices(state) {
             let next = match choice.key {
-                Some(key) => self.reader.scalar(self.slot(key, choice.position)?, 0)?,
+                Some(key) => {
+                    let slot = self.slot(key, choice.position)?;
+                    let read = self.by.reads.iter().map(|&column| self.reader.scalar(slot, column));
+                    (self.by.next)(&read.collect::<Result<Vec<_>, _>>()?)
+                }
                 None => Bounded { value: 0.0, error: 0.0 },
             };
             moves.push((choice, next));

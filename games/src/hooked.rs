@@ -77,6 +77,9 @@ impl StateSpace for Hooked {
     fn parse(&self, text: &str) -> Result<Position, PositionError> {
         self.game.parse(text)
     }
+    fn roll_in(&self, text: &str) -> Option<(u8, u8)> {
+        self.game.roll_in(text)
+    }
     fn format(&self, position: Position) -> String {
         self.game.format(position)
     }

@@ -541,6 +541,10 @@ pub trait StateSpace: Send + Sync {
 
     /// Reads a position written by a person: a state in 2048, a key in bearoff.
     fn parse(&self, text: &str) -> Result<Position, PositionError>;
+    /// The dice that the text of a position names beside it, in games with dice.
+    fn roll_in(&self, _text: &str) -> Option<(u8, u8)> {
+        None
+    }
     /// Writes a position so that `parse` reads it again.
     fn format(&self, position: Position) -> String;
     /// Whether a parsed position can occur.

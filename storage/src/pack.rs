@@ -12,7 +12,8 @@
 //! smallest value of a group is read back exactly, so that a probability of 0 stays 0. Where all values are equal nothing is stored but
 //! `base`. Where the span is too wide or too narrow for steps in f64, the values are stored exactly.
 //!
-//! Values that were computed in f32 take 2 bytes: 2^16 - 1 steps. While a table is built they are stored as they are.
+//! Values that were computed in f32 take 2 bytes: 2^16 - 1 steps; but 4 in a group of values so far apart that the error would be more
+//! than 2^-15. While a table is built they are stored as they are.
 //!
 //! A choice, a number from 0 to 3, takes 2 bits, the first of a byte in the lowest; choices are exact.
 //!
@@ -24,6 +25,8 @@ use crate::layout::{get_f64, get_u16, get_u32};
 const STEPS: f64 = u32::MAX as f64;
 /// The same where a value takes 2 bytes.
 const HALF_STEPS: f64 = u16::MAX as f64;
+/// A group whose values cannot be told apart so well in 2 bytes takes 4.
+const HALF_ERROR: f64 = 1.0 / (1u64 << 15) as f64;
 /// Longest span of a distribution, so that the size of a group is bounded.
 pub(crate) const MAX_SPAN: u64 = 4096;
 /// How far a probability may be above 1, from rounding, before it is refused.
@@ -174,7 +177,13 @@ pub(crate) fn pack_halves(values: &[f32], allowance: f64) -> Result<Packed, Unfi
             error = if distance > error { distance } else { error };
         }
     }
-    Ok(Packed { form: Form::Half, base, step, error: f64::next_up(error + allowance), bytes })
+    let error = f64::next_up(error + allowance);
+    if error <= HALF_ERROR {
+        return Ok(Packed { form: Form::Half, base, step, error, bytes });
+    }
+    let exact: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
+    let packed = pack_scalars(&exact, false)?;
+    Ok(Packed { error: f64::next_up(packed.error + allowance), ..packed })
 }
 
 /// Values in f32 as they are.

@@ -34,7 +34,28 @@ pub(super) fn text(space: &dyn StateSpace, answer: &Answer) -> String {
         facts.push(("EPC", format!("{:.4}", b.epc)));
         facts.push(("wastage", format!("{:.4}", b.wastage)));
     }
+    if let Some(chances) = &answer.chances {
+        let shown = |chance: f64| units::value(chance, chances.chance_error.max(1e-9));
+        facts.push(("win", shown(chances.win)));
+        facts.push(("win gammon", shown(chances.win_gammon)));
+        facts.push(("lose gammon", shown(chances.lose_gammon)));
+        facts.push(("chances", format!("{}; off by at most {}", chances.chances_from, units::bound(chances.chance_error))));
+    }
     text.push_str(&output::facts(&facts));
+    if !answer.cube.is_empty() {
+        let rows = answer.cube.iter().map(|cube| {
+            let number = |value: f64| format!("{value:+.5}");
+            vec![
+                cube.cube.into(),
+                cube.action.clone(),
+                number(cube.no_double),
+                number(cube.double_take),
+                number(cube.double_pass),
+            ]
+        });
+        text.push('\n');
+        text.push_str(&output::table(&["cube", "action", "no double", "double, take", "double, pass"], 2, rows));
+    }
     match &answer.moves {
         Some(moves) if moves.is_empty() => text.push_str(OVER),
         Some(moves) => {

@@ -31,6 +31,7 @@ mod board;
 mod count;
 mod dice;
 pub mod gnubg;
+mod ids;
 mod kernel;
 mod plan;
 #[cfg(test)]
@@ -98,6 +99,30 @@ impl Bearoff {
     /// Effective pip count: what a mean number of rolls is worth in pips.
     pub fn epc(&self, mean: f64) -> f64 {
         mean * self.pips_per_roll()
+    }
+
+    /// Reads the position of one player, or of two (`A v B`, or the ID of a backgammon program): the player on roll, and the other.
+    ///
+    /// # Errors
+    /// When it is no position, or one that this table does not hold.
+    pub fn read(&self, text: &str) -> Result<(Position, Option<Position>), PositionError> {
+        let (points, most) = (self.spec.points, self.spec.checkers);
+        let (roller, other) = match ids::parse(text) {
+            Some(given) => {
+                let given = given?;
+                (
+                    text::of_side(&given.roller, &self.name, points, most),
+                    Some(text::of_side(&given.other, &self.name, points, most)),
+                )
+            }
+            None => match text.split_once(['v', 'V']) {
+                Some((roller, other)) => {
+                    (text::parse(roller, &self.name, points, most), Some(text::parse(other, &self.name, points, most)))
+                }
+                None => return Ok((text::parse(text, &self.name, points, most)?, None)),
+            },
+        };
+        text::both(roller, other.unwrap_or(Ok(Position(0)))).map(|(roller, other)| (roller, Some(other)))
     }
 
     /// The position as numbers, if it is a key of this table.
@@ -251,7 +276,11 @@ impl StateSpace for Bearoff {
     }
 
     fn parse(&self, text: &str) -> Result<Position, PositionError> {
-        text::parse(text, &self.name, self.spec.points, self.spec.checkers)
+        self.read(text).map(|(roller, _)| roller)
+    }
+
+    fn roll_in(&self, text: &str) -> Option<(u8, u8)> {
+        ids::parse(text)?.ok()?.dice
     }
 
     fn format(&self, position: Position) -> String {

@@ -44,6 +44,27 @@ pub(super) fn parse(text: &str, table: &TableName, points: usize, most: usize) -
     Ok(Position(position))
 }
 
+/// The checkers of one side of an ID.
+pub(super) fn of_side(side: &[usize], table: &TableName, points: usize, most: usize) -> Result<Position, PositionError> {
+    if let Some(far) = side.iter().rposition(|&count| count > 0).filter(|&far| far >= points) {
+        return problem(format!("a checker is on point {}; {table} has {points} points", far + 1));
+    }
+    let count: usize = side.iter().sum();
+    if count > most {
+        return problem(format!("{count} checkers; in {table} a player has at most {most}"));
+    }
+    Ok(Position(side[..points].iter().rev().fold(0, |position, &count| position << 4 | count as u128)))
+}
+
+/// Both sides, or whose is wrong.
+pub(super) fn both(
+    roller: Result<Position, PositionError>,
+    other: Result<Position, PositionError>,
+) -> Result<(Position, Position), PositionError> {
+    let of = |whose: &str, error: PositionError| PositionError(format!("{whose}: {error}"));
+    Ok((roller.map_err(|error| of("the player on roll", error))?, other.map_err(|error| of("the other player", error))?))
+}
+
 fn problem<T>(what: String) -> Result<T, PositionError> {
     Err(PositionError(what))
 }

@@ -110,6 +110,12 @@ impl TwoSided {
         Some(Key { layer: Layer(u32::try_from(layer).ok()?), rank })
     }
 
+    /// Whether a gammon can still be won by somebody, so that the game is worth more than 1: whether a player has all 15 checkers.
+    pub fn has_gammons(&self, position: Position) -> bool {
+        let is_full = |sums: Sums| sums.get(self.spec.points - 1) == 15;
+        self.pair(position).is_some_and(|(roller, other)| is_full(roller) || is_full(other))
+    }
+
     fn start(&self) -> (Sums, Sums) {
         let on_the_farthest = |checkers: usize| self.board.sums(Position((checkers as u128) << (4 * (self.spec.points - 1))));
         (on_the_farthest(self.spec.checkers.0), on_the_farthest(self.spec.checkers.1))
@@ -273,6 +279,10 @@ impl StateSpace for TwoSided {
                 self.spec.checkers.1, self.name
             ))),
         }
+    }
+
+    fn roll_in(&self, text: &str) -> Option<(u8, u8)> {
+        super::ids::parse(text)?.ok()?.dice
     }
 
     fn format(&self, position: Position) -> String {

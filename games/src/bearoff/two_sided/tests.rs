@@ -174,6 +174,60 @@ fn values_with_gammons_are_those_of_a_plain_recursion_in_f64() {
     }
 }
 
+/// Laws of the game that no line of the kernel knows: of all pairs, not of a sample.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes a minute without optimisation")]
+fn the_laws_of_the_game_hold() {
+    const ROUNDING: f64 = 1e-6;
+    for name in ["bearoff-6x4v4", "bearoff-2x15v15", "bearoff-3x15v2", "bearoff-8x3v2"] {
+        let Solved { space, table } = solve(name);
+        let values = |roller: Sums, other: Sums| {
+            let key = space.key((roller, other))?;
+            Some(std::array::from_fn::<f64, 5, _>(|column| table.value(key, column).unwrap()))
+        };
+        for (key, _) in table.keys() {
+            let position = space.unrank(key).unwrap();
+            let (roller, other) = space.pair(position).unwrap();
+            if is_over((roller, other)) {
+                continue;
+            }
+            let text = space.format(position);
+            let of = values(roller, other).unwrap();
+            // The cube is worth having.
+            assert!(of[OWNED] >= of[CENTRED] - ROUNDING && of[CENTRED] >= of[OPPONENT] - ROUNDING, "{text}: {of:?}");
+            assert!(of[OWNED] >= of[CUBELESS] - ROUNDING && of[CUBELESS] >= of[OPPONENT] - ROUNDING, "{text}: {of:?}");
+            // Nobody loses more than a gammon, and not that by Jacoby's rule unless the cube is turned, which the winner then does.
+            assert!(of.iter().all(|value| value.abs() <= 2.0) && of[JACOBY].abs() <= 1.0 + ROUNDING, "{text}: {of:?}");
+            // Rolling first is never worse than rolling second.
+            let reversed = values(other, roller).unwrap();
+            assert!(of[CUBELESS] + reversed[CUBELESS] >= -ROUNDING, "{text}: {of:?} {reversed:?}");
+            // Having a checker less on the board is never worse.
+            let board = space.board.position(roller);
+            for point in (0..space.spec.points).filter(|point| board.0 >> (4 * point) & 15 > 0) {
+                let fewer = space.board.sums(Position(board.0 - (1 << (4 * point))));
+                let better = values(fewer, other).unwrap();
+                for column in 0..COLUMNS.len() {
+                    assert!(better[column] >= of[column] - ROUNDING, "{text} without one on {}: {better:?} {of:?}", point + 1);
+                }
+            }
+        }
+    }
+}
+
+/// A table of fewer checkers has the same numbers, to the bit, wherever no gammon is possible.
+#[test]
+fn fewer_checkers_are_a_corner_to_the_bit() {
+    for (larger, smaller) in
+        [("bearoff-2x15v15", "bearoff-2x14v14"), ("bearoff-2x15v3", "bearoff-2x4v2"), ("bearoff-6x3v3", "bearoff-6x3v1")]
+    {
+        let (larger, smaller) = (solve(larger), solve(smaller));
+        for (key, _) in smaller.table.keys() {
+            let position = smaller.space.unrank(key).unwrap();
+            assert_eq!(larger.at(&smaller.space.format(position)), smaller.values(position));
+        }
+    }
+}
+
 #[test]
 fn the_laws_of_a_state_space_hold() {
     for name in ["bearoff-3x2v2", "bearoff-2x4v2", "bearoff-1x15v15", "bearoff-7x2v1", "bearoff-2x3v3+doubles=0.2"] {

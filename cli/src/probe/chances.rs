@@ -1,0 +1,116 @@
+//! Chances of winning and of gammons.
+//!
+//! A two-sided table has equities. Where no player has all checkers, nobody can win a gammon, and the cubeless equity is the chance to win
+//! less the chance to lose. Otherwise play is followed, both players playing for the most cubeless equity, until it comes to such pairs.
+//!
+//! One-sided tables have the numbers of rolls that each player needs. If both play for the fewest rolls on the average, whatever the other
+//! does, the player on roll wins with those of his numbers that are not larger than the other's.
+
+use super::{NoAnswer, Probe};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use strata_games::bearoff::{Bearoff, TwoSided};
+use strata_games::{Aim, Position, StateSpace};
+
+/// Pairs that are followed from one roll to the next; what is left of the chances is part of the error.
+const FOLLOWED: usize = 2000;
+/// Rolls that are followed.
+const ROLLS: usize = 40;
+/// What multiplying the distributions of a one-sided table may be off in the chance to win: the largest over all pairs of six checkers on
+/// six points (docs/BEAROFF.md).
+const RACE_ERROR: f64 = 0.0139;
+
+/// For the player on roll.
+#[derive(Serialize, Clone, Copy, PartialEq, Debug)]
+pub(super) struct Chances {
+    /// Of winning, gammons included.
+    pub win: f64,
+    /// Of winning a gammon.
+    pub win_gammon: f64,
+    /// Of losing a gammon.
+    pub lose_gammon: f64,
+    /// How far each of them may be off.
+    pub chance_error: f64,
+    /// Where they come from.
+    pub chances_from: &'static str,
+}
+
+/// Chances from a two-sided table.
+pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position) -> Result<Chances, NoAnswer> {
+    let mut chances =
+        Chances { win: 0.0, win_gammon: 0.0, lose_gammon: 0.0, chance_error: 0.0, chances_from: "cubeless play of both" };
+    let mut now = BTreeMap::from([(position.0, 1.0)]);
+    for roll in 0..=ROLLS {
+        let is_ours = roll % 2 == 0;
+        let mut open: Vec<(u128, f64)> = Vec::new();
+        for (position, chance) in std::mem::take(&mut now) {
+            let end = space.outcomes(Position(position)).into_iter().find(|outcome| outcome.label == "over");
+            let value = match end {
+                Some(outcome) => space.terminal_value(outcome.state),
+                None if space.has_gammons(Position(position)) => {
+                    open.push((position, chance));
+                    continue;
+                }
+                None => {
+                    let value = probe.read(Position(position), 0)?;
+                    chances.chance_error += chance * value.error / 2.0;
+                    value.value
+                }
+            };
+            // A gammon is worth 2, and only an end is worth more than 1.
+            let (win, gammon) = ((value.clamp(-1.0, 1.0) + 1.0) / 2.0, if value.abs() > 1.0 { chance } else { 0.0 });
+            let (wins, wins_gammon) = if is_ours { (win, value > 0.0) } else { (1.0 - win, value < 0.0) };
+            chances.win += chance * wins;
+            *if wins_gammon { &mut chances.win_gammon } else { &mut chances.lose_gammon } += gammon;
+        }
+        open.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let followed = if roll == ROLLS { 0 } else { open.len().min(FOLLOWED) };
+        let left: f64 = open[followed..].iter().map(|(_, chance)| chance).sum();
+        chances.chance_error += left;
+        for &(position, chance) in &open[..followed] {
+            for outcome in space.outcomes(Position(position)) {
+                let next = probe.best(outcome.state, space.aim())?;
+                *now.entry(next.0).or_insert(0.0) += chance * outcome.chance;
+            }
+        }
+    }
+    Ok(chances)
+}
+
+impl Probe<'_> {
+    /// Where the best choice in a state leads; of equal ones the first.
+    fn best(&self, state: Position, aim: Aim) -> Result<Position, NoAnswer> {
+        let mut best: Option<(f64, Position)> = None;
+        for choice in self.space.choices(state) {
+            let value = aim.worth(choice.reward, self.read(choice.position, 0)?.value);
+            if best.is_none_or(|(other, _)| aim.prefers(value, other)) {
+                best = Some((value, choice.position));
+            }
+        }
+        best.map(|(_, position)| position).ok_or_else(|| NoAnswer::Damaged("a position before the end has no play".into()))
+    }
+}
+
+/// Chances from a one-sided table.
+pub(super) fn race(probe: &Probe<'_>, space: &Bearoff, roller: Position, other: Position) -> Result<Chances, NoAnswer> {
+    let dist = |position: Position, column: usize| -> Result<Vec<f64>, NoAnswer> {
+        let key = space.rank(position).ok_or_else(|| NoAnswer::Impossible("it is no position of the table".into()))?;
+        let (first, entries) = probe.reader.dist(probe.slot(key, position)?, column)?;
+        Ok([vec![0.0; first], entries].concat())
+    };
+    // The chance that one number of rolls is less than another, or the same.
+    let not_more = |a: &[f64], b: &[f64], equal: bool| -> f64 {
+        let from = |n: usize| b.iter().skip(if equal { n } else { n + 1 }).sum::<f64>();
+        a.iter().enumerate().map(|(n, chance)| chance * from(n)).sum::<f64>().clamp(0.0, 1.0)
+    };
+    let [ours, theirs] = [dist(roller, 0)?, dist(other, 0)?];
+    let [our_first, their_first] = [dist(roller, 1)?, dist(other, 1)?];
+    Ok(Chances {
+        win: not_more(&ours, &theirs, true),
+        // The other has had a roll less when we are done, and we as many as he when he is.
+        win_gammon: not_more(&ours, &their_first, true),
+        lose_gammon: not_more(&theirs, &our_first, false),
+        chance_error: RACE_ERROR,
+        chances_from: "an approximation: each plays for the fewest rolls, whatever the other does",
+    })
+}
