@@ -1,7 +1,7 @@
 //! The command line as a whole. The arguments of a verb stand at the head of its file.
 
 use crate::failure::Failure;
-use crate::{build, completions, export, import, info, predict, probe, stats, verify};
+use crate::{build, completions, export, import, info, predict, probe, stats, study, verify};
 use clap::{Parser, Subcommand};
 use strata_games::{StateSpace, TableName};
 
@@ -48,6 +48,8 @@ pub enum Verb {
     Export(export::Args),
     /// Check a file of another program, and compare it with a table
     Import(import::Args),
+    /// Vary a rule of the game, and tell what it does to a table
+    Study(study::Args),
     /// Print completions for a shell
     Completions(completions::Args),
 }

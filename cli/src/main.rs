@@ -23,6 +23,7 @@ mod resources;
 mod samples;
 mod signals;
 mod stats;
+mod study;
 mod table;
 mod units;
 mod verify;
@@ -54,6 +55,7 @@ fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Predict(args) => predict::run(&args),
         Verb::Export(args) => export::run(&args),
         Verb::Import(args) => import::run(&args),
+        Verb::Study(args) => study::run(&args),
         Verb::Completions(args) => completions::run(&args),
     }
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the one-sided files of GNU Backgammon cost: `strata export` beside `makebearoff`, one after the other, so that the ratios hold on any
-# machine that is otherwise idle. Needs a release build (cargo build --release) and makebearoff (Debian: apt-get install gnubg). The
-# table that is exported is built first and not counted; files go to a temporary folder and are thrown away.
+# What the files of GNU Backgammon cost, and the tables that they are of, beside `makebearoff`, one after the other, so that the ratios
+# hold on any machine that is otherwise idle. Needs a release build (cargo build --release) and makebearoff (Debian: apt-get install
+# gnubg). Files go to a temporary folder and are thrown away.
 #
-#   tests/bench/bearoff.sh [POINTS ...]        6 7 8 when none are given; 9 takes makebearoff two minutes, 10 seven
+#   tests/bench/bearoff.sh [POINTS|POINTSxCHECKERS ...]     6 7 8 6x6 when none are given; makebearoff takes two minutes for 9, one and a half
+#                                                           for 6x7 and five for 6x8
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 strata=target/release/strata
@@ -23,14 +24,20 @@ timed() {
 
 ratio() { awk "BEGIN { printf \"%.1f\", $1 / $2 }"; }
 
-for points in "${@:-6 7 8}"; do
-    for p in $points; do
-        "$strata" build "bearoff-${p}x15" --out "$folder/$p" >/dev/null 2>&1
-        timed "$strata" export "$folder/$p" --format gnubg --out "$folder/ours.bd"; ours_cpu=$cpu; ours=$wall
-        timed "$makebearoff" -o "$p" -f "$folder/theirs.bd"
-        cmp "$folder/ours.bd" "$folder/theirs.bd"
-        echo "$p points: $ours_cpu CPU s and $ours s of wall clock, makebearoff $cpu and $wall:" \
-            "$(ratio "$cpu" "$ours_cpu") times fewer CPU seconds, $(ratio "$wall" "$ours") times less wall clock; the files are the same"
-        rm -rf "${folder:?}/$p" "$folder"/*.bd
-    done
+# Says what a command took beside makebearoff.
+beside() { echo "  $1: $2 CPU s and $3 s of wall clock, $(ratio "$cpu" "$2") times fewer CPU seconds, $(ratio "$wall" "$3") times less wall clock"; }
+
+for size in ${*:-6 7 8 6x6}; do
+    case $size in
+        *x*) table="bearoff-${size}v${size#*x}" kind=-t ;;
+        *) table="bearoff-${size}x15" kind=-o ;;
+    esac
+    timed "$strata" build "$table" --out "$folder/table"; table_cpu=$cpu table_wall=$wall
+    timed "$strata" export "$folder/table" --format gnubg --out "$folder/ours.bd"; ours_cpu=$cpu ours_wall=$wall
+    timed "$makebearoff" "$kind" "$size" -f "$folder/theirs.bd"
+    cmp "$folder/ours.bd" "$folder/theirs.bd"
+    echo "makebearoff $kind $size: $cpu CPU s and $wall s of wall clock; the exported file is the same"
+    beside "build $table" "$table_cpu" "$table_wall"
+    beside "export $table" "$ours_cpu" "$ours_wall"
+    rm -rf "$folder/table" "$folder"/*.bd
 done

@@ -195,6 +195,78 @@ fn gnu_backgammon_answers_from_our_file() {
     assert_within(number("cubeless equity"), equity(&table.dir, position, "cubeless").0, 5e-4 + 3e-4);
 }
 
+/// The last word on a position: what a player would ask, in the forms that backgammon programs have.
+#[test]
+fn a_player_is_told_what_to_do() {
+    let table = fixture("bearoff-6x7v7");
+    let plain = run(["probe", text(&table.dir), "0,0,0,0,3,4 v 0,0,0,0,3,4", "--json"]).ok().json();
+    for id in ["cA8AAHAPAAAAAA", "cA8AAHAPAAAAAA:cAkAAAAAAAAA", "XGID=-----CD------------dc-----:0:0:1:00:0:0:0:0:10"] {
+        assert_eq!(run(["probe", text(&table.dir), id, "--json"]).ok().json(), plain, "{id}");
+    }
+    // GNU Backgammon says of this position: no double, +0.433; double and take, +0.364; win 0.636.
+    assert_eq!(plain["cube"][0]["action"], "no double, take");
+    assert_within(plain["cube"][0]["no_double"].as_f64().expect("a number"), 0.433, 5e-4);
+    assert_within(plain["cube"][0]["double_take"].as_f64().expect("a number"), 0.364, 5e-4);
+    assert_within(plain["win"].as_f64().expect("a number"), 0.636, 5e-4);
+    // With dice on the board the plays of the roll are ranked.
+    let rolled =
+        run(["probe", text(&table.dir), "XGID=-----CD------------dc-----:0:0:1:64:0:0:0:0:10", "--by", "centred", "--json"])
+            .ok()
+            .json();
+    assert_eq!(rolled["roll"], "64");
+    assert_eq!((&rolled["moves"][0]["move"], &rolled["moves"][1]["move"]), (&"6/off 6/2".into(), &"6/off 5/1".into()));
+    for (position, says) in [
+        ("4HPwATDgc/ABMA", "pass each other"),
+        ("XGID=-P----------------------b-:0:0:1:00:0:0:0:0:10", "16 checkers"),
+        ("XGID=-C----A-----------------b-:0:0:1:00:3:2:0:7:10", "match to 7 points"),
+        ("8 v 1", "at most 7 checkers"),
+        ("0 v 0", "only one can be first"),
+        ("1,1", "two-sided table needs two"),
+    ] {
+        let _ = run(["probe", text(&table.dir), position]).code(2).one_clear_error().says(says);
+    }
+    let _ = run(["probe", text(&table.dir), "1 v 1", "--by", "mean"]).code(2).one_clear_error().says("cubeless, owned, centred");
+}
+
+#[test]
+fn gammons_are_chances_of_their_own() {
+    let table = fixture("bearoff-3x15v15");
+    let probe = |position: &str| run(["probe", text(&table.dir), position, "--json"]).ok().json();
+    let json = probe("0,2,0 v 1,4,10");
+    let (win, gammon) = (json["win"].as_f64().expect("a number"), json["win_gammon"].as_f64().expect("a number"));
+    let value = json["value"].as_f64().expect("a number");
+    // Both are off at once but with one 1: 26 of 36. Otherwise the other takes a checker off first, as every roll of his does.
+    assert_within(gammon, 26.0 / 36.0, 1e-5);
+    assert_within(2.0 * win - 1.0 + gammon, value, 1e-4);
+    assert_eq!(json["lose_gammon"].as_f64(), Some(0.0));
+    assert_eq!(json["cube"][0]["action"], "too good to double, pass");
+}
+
+#[test]
+fn a_race_from_one_side_is_an_approximation() {
+    let (one, two) = (fixture("bearoff-6x6"), fixture("bearoff-6x6v6"));
+    let position = "1,1,1,0,1,2 v 1,0,0,1,0,4";
+    let json = run(["probe", text(&one.dir), position, "--json"]).ok().json();
+    let error = json["chance_error"].as_f64().expect("a bound");
+    assert_eq!(error, on_bearoff("0.0139"));
+    let exact = (equity(&two.dir, position, "cubeless").0 + 1.0) / 2.0;
+    assert_within(json["win"].as_f64().expect("a number"), exact, error);
+    assert!(json["chances_from"].as_str().expect("a word").contains("approximation"));
+}
+
+/// golden/bearoff.md: each double 1 % likelier.
+#[test]
+fn the_study_of_biased_dice_is_one_command() {
+    let json = run(["study", "doubles", "--percent", "1", "--json"]).ok().json();
+    let row = &json["rows"][0];
+    assert_within(json["value"].as_f64().expect("a number"), on_bearoff("12.266187171765"), 1e-11);
+    assert_within(row["value"].as_f64().expect("a number"), on_bearoff("12.251941"), 5e-7);
+    assert_within(100.0 * row["change"].as_f64().expect("a number"), on_bearoff("-0.116"), 5e-4);
+    assert_within(100.0 * row["largest_change"].as_f64().expect("a number").abs(), on_bearoff("0.133"), 5e-4);
+    let _ = run(["study", "doubles", "2048-2x2"]).code(2).one_clear_error().says("no dice");
+    let _ = run(["study", "doubles", "bearoff-18x15"]).code(2).one_clear_error().says("smaller table");
+}
+
 #[test]
 fn a_bad_file_is_named_and_the_problem_with_it() {
     let home = tempfile::tempdir().expect("a temporary directory");

@@ -68,14 +68,18 @@ impl Export for File {
         let Self { points, checkers, cubeful, .. } = *self;
         to.write_all(&Header::TwoSided { points, checkers, cubeful }.bytes())?;
         let numbers = if self.cubeful { NUMBERS } else { 1 };
-        let mut bytes = Vec::with_capacity(LOOK_UP * numbers * 2);
+        let mut bytes = vec![0; LOOK_UP * numbers * 2];
         for some in records.all().chunks(LOOK_UP) {
             if signals::received().is_some() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            bytes.clear();
-            bytes.extend(some.iter().flat_map(|record| &record[..numbers]).flat_map(|number| number.to_le_bytes()));
-            to.write_all(&bytes)?;
+            let bytes = &mut bytes[..some.len() * numbers * 2];
+            for (bytes, record) in bytes.chunks_exact_mut(numbers * 2).zip(some) {
+                for (bytes, number) in bytes.as_chunks_mut().0.iter_mut().zip(record) {
+                    *bytes = number.to_le_bytes();
+                }
+            }
+            to.write_all(bytes)?;
         }
         Ok(())
     }

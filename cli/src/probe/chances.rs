@@ -45,6 +45,7 @@ pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position)
         let mut open: Vec<(u128, f64)> = Vec::new();
         for (position, chance) in std::mem::take(&mut now) {
             let end = space.outcomes(Position(position)).into_iter().find(|outcome| outcome.label == "over");
+            let is_over = end.is_some();
             let value = match end {
                 Some(outcome) => space.terminal_value(outcome.state),
                 None if space.has_gammons(Position(position)) => {
@@ -57,8 +58,9 @@ pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position)
                     value.value
                 }
             };
-            // A gammon is worth 2, and only an end is worth more than 1.
-            let (win, gammon) = ((value.clamp(-1.0, 1.0) + 1.0) / 2.0, if value.abs() > 1.0 { chance } else { 0.0 });
+            // An end that is worth more than 1 is a gammon.
+            let gammon = if is_over && value.abs() > 1.0 { chance } else { 0.0 };
+            let win = (value.clamp(-1.0, 1.0) + 1.0) / 2.0;
             let (wins, wins_gammon) = if is_ours { (win, value > 0.0) } else { (1.0 - win, value < 0.0) };
             chances.win += chance * wins;
             *if wins_gammon { &mut chances.win_gammon } else { &mut chances.lose_gammon } += gammon;

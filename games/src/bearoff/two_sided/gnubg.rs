@@ -79,16 +79,11 @@ impl Records {
     fn put(&mut self, pairs: &[(u32, u32)], memory: &Memory) {
         // In 16 bits, by the assertion that sums of 36 divided by 36 are.
         #[allow(clippy::cast_possible_truncation)]
-        let number = |column: usize, at: usize| (memory.stored[column][at] as i32 + 32_768) as u16;
-        let records: Vec<(usize, Record)> = pairs
-            .par_iter()
-            .enumerate()
-            .map(|(at, &(us, them))| {
-                (us as usize * self.positions + them as usize, std::array::from_fn(|column| number(column, at)))
-            })
-            .collect();
-        for (at, record) in records {
-            self.records[at] = record;
+        let number = |value: f32| (value as i32 + 32_768) as u16;
+        let [cubeless, owned, centred, opponent, _] = &memory.stored;
+        for (at, &(us, them)) in pairs.iter().enumerate() {
+            let record = [cubeless, owned, centred, opponent].map(|column| number(column[at]));
+            self.records[us as usize * self.positions + them as usize] = record;
         }
     }
 
