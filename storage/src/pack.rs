@@ -493,6 +493,24 @@ mod tests {
         }
 
         #[test]
+        fn halves_are_read_within_the_bound_that_is_stored(values in prop::collection::vec(-2.0..2.0f32, 0..3000), allowance in 0.0..1e-6f64) {
+            let packed = pack_halves(&values, allowance).unwrap();
+            let out = read(&packed, values.len());
+            prop_assert_eq!(out.len(), values.len());
+            for (a, &b) in out.iter().zip(&values) {
+                prop_assert!((a - f64::from(b)).abs() + allowance <= packed.error.max(allowance), "{} read as {}", b, a);
+            }
+            prop_assert!(packed.error <= HALF_ERROR);
+        }
+
+        #[test]
+        fn singles_are_exact(values in prop::collection::vec(any::<f32>().prop_filter("finite", |v| v.is_finite()), 0..50)) {
+            let packed = pack_singles(&values).unwrap();
+            prop_assert_eq!(packed.error, 0.0);
+            prop_assert_eq!(read(&packed, values.len()), values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
+        }
+
+        #[test]
         fn choices_are_exact(values in prop::collection::vec(0..4u8, 0..50)) {
             let packed = pack_choices(&values).unwrap();
             prop_assert_eq!(packed.error, 0.0);

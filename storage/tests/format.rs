@@ -117,6 +117,8 @@ fn read_column(section: &[u8], keys: u64, is_dist: bool, group_keys: u64, found:
                 0 => base,
                 1 => f64_at(&payload, 8 * i),
                 3 => f64::from(payload[i / 4] >> (2 * (i % 4)) & 3),
+                4 => base + f64::from(u16::from_le_bytes([payload[2 * i], payload[2 * i + 1]])) * step,
+                5 => f64::from(f32::from_bits(u32_at(&payload, 4 * i))),
                 _ => base + f64::from(u32_at(&payload, 4 * i)) * step,
             }));
         }
@@ -283,5 +285,50 @@ fn the_manifest_and_the_sums_are_as_the_page_says() {
         assert_eq!(shard["blake3"], blake3::hash(&bytes).to_hex().as_str());
         assert_eq!(shard["bytes"], bytes.len());
         assert_eq!(shard["keys"], read(&bytes).keys.len());
+    }
+}
+
+/// Values that were computed in f32: in 16 bits where that is near enough, in 32 where they are far apart, and as they are in work files.
+#[test]
+fn numbers_in_f32_are_read_as_the_format_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = TableDir::open(folder.path()).unwrap();
+    let keys = 10_000u64;
+    // The last group spans from -2 to 2: 16 bits are not enough.
+    let scale = |key: u64| if key < 8192 { 1.0 } else { 4.0 };
+    let values: Vec<f32> = (0..keys).map(|key| ((noise(key) - 0.5) * scale(key)) as f32).collect();
+    let allowance = 1e-6;
+    let column = ColumnRef::Single { name: "equity", values: &values, allowance };
+    let index = encode_sorted(&(0..keys).collect::<Vec<_>>(), keys).unwrap();
+    let spec = |kind| ShardSpec { table: NAME, kind, layer: 1, shard: 0, first_rank: 0, universe: keys, blocks: 1 };
+    for (kind, index) in [(FileKind::Shard, Some(index.as_slice())), (FileKind::Work, None)] {
+        let record = write_shard(&dir, &spec(kind), index, &[column]).unwrap();
+        let found = read(&fs::read(dir.path(&record.path)).unwrap());
+        let file = dir.open_shard(NAME, &record).unwrap();
+        let bound = record.error_bounds[0];
+        assert!(bound <= 1.0 / 32_768.0);
+        for (ordinal, (&value, &read)) in (0..).zip(values.iter().zip(&found.scalars[0])) {
+            let ours = file.scalar(0, ordinal).unwrap();
+            assert_eq!(ours.value, read);
+            let off = (read - f64::from(value)).abs();
+            match kind {
+                FileKind::Work => assert_eq!((off, ours.error), (0.0, 0.0)),
+                _ => assert!(off + allowance <= ours.error && ours.error <= bound, "{ordinal}: {off} {ours:?}"),
+            }
+        }
+        if kind == FileKind::Work {
+            assert_eq!(file.singles(0).unwrap(), values);
+            file.release();
+            assert_eq!(file.singles(0).unwrap(), values);
+            assert!(read(&fs::read(dir.path(&record.path)).unwrap()).keys.is_empty());
+        } else {
+            assert!(file.singles(0).is_err(), "16 bits are not f32 in one piece");
+            assert!(record.value_bytes < keys * 3, "{} bytes", record.value_bytes);
+        }
+    }
+    for bad in [f32::NAN, f32::INFINITY] {
+        let column = ColumnRef::Single { name: "equity", values: &[0.0, bad], allowance };
+        let spec = ShardSpec { universe: 2, ..spec(FileKind::Work) };
+        assert!(matches!(write_shard(&dir, &spec, None, &[column]), Err(StoreError::BadValue { key: 1, .. })));
     }
 }

@@ -49,6 +49,27 @@ fn resumed_tasks(ran: &Ran) -> usize {
     line.and_then(|line| line.split_whitespace().next()).map_or(0, |n| n.replace(',', "").parse().expect("a number"))
 }
 
+/// Pairs of positions: stages of several layers and of one, work files of rows, and whatever memory and threads.
+#[test]
+fn a_two_sided_table_killed_at_random_moments_has_the_same_root() {
+    const NAME: &str = "bearoff-6x8v8";
+    let undisturbed = fixture(NAME);
+    let mut random = StdRng::seed_from_u64(68);
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = home.path().join("table");
+    let mut kills = 0;
+    for options in [&["--threads", "1"][..], &["--memory", "512MiB"], &["--threads", "2", "--workers", "2"], &["--threads", "2"]]
+    {
+        let building = start(build(NAME, &dir, options));
+        sleep(Duration::from_secs_f64(random.random_range(0.1..0.8)));
+        kills += usize::from(building.kill());
+    }
+    assert!(kills > 0, "it was always faster");
+    let _ = assert_finishes(build(NAME, &dir, &["--memory", "256MiB"]), &dir, undisturbed.root());
+    fs::remove_dir_all(&dir).expect("the table can be removed");
+    let _ = assert_finishes(build(NAME, &dir, &["--threads", "1", "--memory", "512MiB"]), &dir, undisturbed.root());
+}
+
 #[test]
 #[ignore = "takes minutes: run with --ignored"]
 fn three_by_three_killed_at_twenty_random_moments_has_the_same_root() {

@@ -138,7 +138,7 @@ mod tests {
             (&b"gnubg-TS"[..], "no room"),
             (b"bearoff-06-06-1xxxxxxxxxxxxxxxxxxxxxxxx\n", "begin with"),
             (b"gnubg-XS-06-06-1xxxxxxxxxxxxxxxxxxxxxxx\n", "neither"),
-            (b"gnubg-TS-6x-06-1xxxxxxxxxxxxxxxxxxxxxxx\n", "the one of"),
+            (b"gnubg-TS-6x-06-1xxxxxxxxxxxxxxxxxxxxxxx\n", "two digits each"),
             (b"gnubg-TS-19-06-1xxxxxxxxxxxxxxxxxxxxxxx\n", "1 to 18"),
             (b"gnubg-TS-06-06-1xxxxxxxxxxxxxxxxxxxxxxxx", "the one of"),
             (b"gnubg-OS-06-14-1-1-0xxxxxxxxxxxxxxxxxxx\n", "the one of"),

@@ -177,3 +177,21 @@ pub(super) fn check(database: &Database, opened: Option<&Opened>) -> Result<Repo
     });
     Ok(report)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_chances_or_a_problem(
+            bytes in prop::collection::vec(any::<u8>(), 0..400), gammons: bool, compressed: bool, positions in 1..40usize,
+        ) {
+            let content = Content { bytes, gammons, compressed, positions };
+            for index in 0..positions {
+                let _ = (content.entry(index), content.chances(index));
+            }
+        }
+    }
+}

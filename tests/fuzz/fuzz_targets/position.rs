@@ -14,12 +14,15 @@ static SPACES: LazyLock<Vec<Box<dyn StateSpace>>> = LazyLock::new(|| {
         "2048-4x4+horizon=40",
         "bearoff-6x15",
         "bearoff-18x15",
+        "bearoff-6x6v4",
+        "bearoff-18x3v3",
     ];
     names.iter().map(|name| open(&name.parse().unwrap()).unwrap()).collect()
 });
 
 fuzz_target!(|text: &str| {
     for space in SPACES.iter() {
+        let _ = space.roll_in(text);
         if let Ok(position) = space.parse(text) {
             assert_eq!(space.parse(&space.format(position)).as_ref(), Ok(&position));
             let canonical = space.canonical(position);
