@@ -60,6 +60,8 @@ struct Prediction {
     disk_bytes: u64,
     disk_free_bytes: Option<u64>,
     read_bytes: u64,
+    /// Of that, what does not stay in memory.
+    disk_read_bytes: u64,
     written_bytes: u64,
     memory_bytes: u64,
     memory_free_bytes: Option<u64>,
@@ -123,19 +125,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         disk_bytes: estimate.disk_bytes,
         disk_free_bytes: resources::free_disk(&PathBuf::from(".")),
         read_bytes: estimate.read_bytes,
+        disk_read_bytes: estimate.disk_reads(resources::available_memory().unwrap_or(0)),
         written_bytes: estimate.written_bytes,
         memory_bytes: estimate.memory_bytes,
         memory_free_bytes: resources::available_memory(),
         threads,
         core_seconds,
-        seconds: core_seconds.map(|seconds| seconds / threads as f64),
+        seconds: core_seconds.map(|seconds| (seconds / threads as f64).max(disk_seconds(&plan))),
         cores: core_seconds.map_or_else(Vec::new, |seconds| on_cores(&plan, seconds)),
     })
 }
 
+/// What the disk is busy for: all that is written, and what is read and does not stay in memory.
+fn disk_seconds(plan: &Forecast) -> f64 {
+    let read = plan.estimate.disk_reads(resources::available_memory().unwrap_or(0));
+    (read as f64 + plan.estimate.written_bytes as f64) / DISK_BYTES_A_SECOND
+}
+
 /// The time on several numbers of cores.
 fn on_cores(plan: &Forecast, core_seconds: f64) -> Vec<OnCores> {
-    let disk = (plan.estimate.read_bytes as f64 + plan.estimate.written_bytes as f64) / DISK_BYTES_A_SECOND;
+    let disk = disk_seconds(plan);
     let on = |cores: u32| {
         let computing = core_seconds / f64::from(cores);
         let (seconds, bottleneck) = if computing >= disk { (computing, "cores") } else { (disk, "disk") };
@@ -163,7 +172,9 @@ fn text(name: &str, plan: &Forecast, threads: usize, core_seconds: Option<f64>) 
     if estimate.stored != estimate.keys {
         rows.push(("published", positions(estimate.stored)));
     }
-    let traffic = format!("{} written, {} read", units::bytes(estimate.written_bytes), units::bytes(estimate.read_bytes));
+    let from_disk = estimate.disk_reads(resources::available_memory().unwrap_or(0));
+    let [written, read, from_disk] = [estimate.written_bytes, estimate.read_bytes, from_disk].map(units::bytes);
+    let traffic = format!("{written} written, {read} read, {from_disk} of it from the disk");
     rows.extend([
         ("tasks", units::count(estimate.tasks)),
         ("disk", disk(plan) + &disk_free),
@@ -173,7 +184,7 @@ fn text(name: &str, plan: &Forecast, threads: usize, core_seconds: Option<f64>) 
     match core_seconds {
         None => rows.push(("time", "not known: the measurement was too short (--seconds)".into())),
         Some(seconds) => {
-            let here = duration(seconds / threads as f64);
+            let here = duration((seconds / threads as f64).max(disk_seconds(plan)));
             let all = units::plural(threads as u64, "thread");
             rows.push(("time", format!("{most} {here} on {all} of this machine; {:.2} core-hours", seconds / 3600.0)));
             for on in on_cores(plan, seconds) {
@@ -222,7 +233,7 @@ mod tests {
     fn the_disk_is_the_bottleneck_of_many_cores() {
         let space = strata_games::open(&"2048-3x3".parse().unwrap()).unwrap();
         let mut plan = forecast(space.as_ref(), None);
-        (plan.estimate.read_bytes, plan.estimate.written_bytes) = (20_000_000_000, 30_000_000_000);
+        (plan.estimate.stage_bytes, plan.estimate.written_bytes) = (Vec::new(), 50_000_000_000);
         let on = |cores, seconds, bottleneck| OnCores { cores, seconds, bottleneck };
         assert_eq!(on_cores(&plan, 1600.0), [on(2, 800.0, "cores"), on(16, 100.0, "cores"), on(128, 100.0, "disk")]);
     }

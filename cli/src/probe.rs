@@ -240,7 +240,7 @@ fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
                 }
             }
             TableName::TwoSided(spec) => {
-                let game = strata_games::bearoff::TwoSided::new(spec);
+                let game = strata_games::bearoff::TwoSided::open(spec).map_err(|e| NoAnswer::Damaged(e.to_string()))?;
                 answer.cube = probe.cube(position)?;
                 answer.chances = Some(chances::two_sided(&probe, &game, position)?);
             }

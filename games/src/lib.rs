@@ -40,6 +40,6 @@ pub fn open(name: &TableName) -> Result<Box<dyn StateSpace>, OpenError> {
     match name {
         TableName::Game2048(spec) => game2048::open(spec),
         TableName::Bearoff(spec) => Ok(Box::new(bearoff::Bearoff::new(spec))),
-        TableName::TwoSided(spec) => Ok(Box::new(bearoff::TwoSided::new(spec))),
+        TableName::TwoSided(spec) => Ok(Box::new(bearoff::TwoSided::open(spec)?)),
     }
 }

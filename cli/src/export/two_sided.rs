@@ -45,7 +45,8 @@ impl File {
             let help = format!("build bearoff-{points}x{one}v{one}");
             return refuse(format!("GNU Backgammon's files are of fair dice, {name} is not"), help);
         }
-        Ok(Self { space: TwoSided::new(spec), points, checkers: one, cubeful: !args.cubeless, records: None })
+        let space = TwoSided::open(spec).map_err(|e| Failure::failed(e.to_string()).help(e.help))?;
+        Ok(Self { space, points, checkers: one, cubeful: !args.cubeless, records: None })
     }
 }
 

@@ -59,8 +59,8 @@ impl Header {
             return Err("it does not begin with `gnubg-`".into());
         }
         let flag = |at: usize| bytes[at] == b'1';
-        let number =
-            |at: usize| Some(usize::from(bytes[at].checked_sub(b'0')?) * 10 + usize::from(bytes[at + 1].checked_sub(b'0')?));
+        let digit = |at: usize| bytes[at].is_ascii_digit().then(|| usize::from(bytes[at] - b'0'));
+        let number = |at: usize| Some(digit(at)? * 10 + digit(at + 1)?);
         let numbers = number(9).zip(number(12)).ok_or("its points and checkers are not two digits each")?;
         let read = match &bytes[6..8] {
             b"OS" => Header::OneSided { points: numbers.0, gammons: flag(15), compressed: flag(17) },

@@ -19,7 +19,9 @@ fn game(database: &Database) -> Result<(TwoSided, u64), Failure> {
     let Header::TwoSided { points, checkers, .. } = database.header else {
         return Err(Failure::failed(format!("{} is not two-sided", database.shown)));
     };
-    let space = TwoSided::new(&SpecTwoSided { points, checkers: (checkers, checkers), doubles: FAIR_DOUBLES });
+    let space = TwoSided::open(&SpecTwoSided { points, checkers: (checkers, checkers), doubles: FAIR_DOUBLES });
+    let space =
+        space.map_err(|e| Failure::failed(format!("{}: {e}", database.shown)).help("such a file would have terabytes"))?;
     let positions = space.positions();
     let length = u128::from(positions) * u128::from(positions) * u128::from(database.header.record_bytes()) + HEADER as u128;
     let length = u64::try_from(length).map_err(|_| Failure::failed(format!("{} would have 2^64 bytes", database.header)))?;

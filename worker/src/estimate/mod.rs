@@ -14,7 +14,7 @@ mod trial;
 pub use positions::{LayerCounts, whole_game};
 
 use positions::{Positions, positions, published};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use strata_games::{
     ArtifactId, ArtifactKind, Keep, Layer, Pass, Precision, Spec2048, SpecTwoSided, StateSpace, TableName, TaskError, TaskId,
@@ -96,6 +96,8 @@ pub struct Estimate {
     pub read_bytes: u64,
     /// What all tasks write.
     pub written_bytes: u64,
+    /// For each stage the bytes of the files that its tasks read, each once.
+    pub stage_bytes: Vec<u64>,
 }
 
 impl Estimate {
@@ -121,6 +123,7 @@ impl Estimate {
             disk_bytes: 0,
             read_bytes: 0,
             written_bytes: 0,
+            stage_bytes: Vec::new(),
         };
         let mut disk = Disk::default();
         for (stage, info) in (0..).zip(space.stages()) {
@@ -130,6 +133,7 @@ impl Estimate {
             };
             let layers = &space.layers()[info.layers.clone()];
             *work = layers.iter().fold(*work, |sum, info| sum.saturating_add(sizes.layers[&info.layer].states));
+            let mut read = BTreeSet::new();
             for part in 0..info.parts {
                 let plan = space.task(TaskId { stage, part });
                 sums.tasks += 1;
@@ -145,11 +149,18 @@ impl Estimate {
                 for input in plan.inputs {
                     sums.read_bytes = sums.read_bytes.saturating_add(sizes.bytes_of(input));
                     disk.read(stage, input);
+                    read.insert(input);
                 }
             }
+            sums.stage_bytes.push(read.into_iter().fold(0, |sum, input| sum.saturating_add(sizes.bytes_of(input))));
         }
         sums.disk_bytes = disk.peak();
         sums
+    }
+
+    /// What comes from the disk where so much memory is there for the system's cache: of what a stage reads, the part that did not stay in it.
+    pub fn disk_reads(&self, memory_bytes: u64) -> u64 {
+        self.stage_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.saturating_sub(memory_bytes)))
     }
 
     /// Seconds that one core would need at these costs; `None` when one that is needed is not known.

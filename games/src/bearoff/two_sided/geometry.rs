@@ -25,9 +25,6 @@ use std::ops::Range;
 /// Rollers in a strip.
 pub(super) const LANES: usize = 16;
 
-/// Strips that are computed together. One: the sums of 16 rollers stay in the nearest cache, and the rows that they read in the next.
-pub(super) const GROUP: usize = 1;
-
 /// All layers of a table.
 #[derive(Debug)]
 pub(super) struct Geometry {
@@ -82,6 +79,11 @@ pub(super) struct Strip {
 }
 
 impl Strip {
+    /// Ordinals of its rollers.
+    pub fn rollers(&self) -> Range<usize> {
+        self.first..self.first + self.width
+    }
+
     /// Number of pairs.
     pub fn ranks(&self) -> u64 {
         (self.width * self.rows) as u64
@@ -92,19 +94,6 @@ impl Block {
     /// Number of strips.
     pub fn strips(&self) -> usize {
         self.rollers.0.div_ceil(LANES) + (self.rollers.1 - self.rollers.0).div_ceil(LANES)
-    }
-
-    /// Groups of strips: up to [`GROUP`] that follow each other and have as many rows.
-    pub fn groups(&self) -> impl Iterator<Item = Range<usize>> {
-        let narrow = self.rollers.0.div_ceil(LANES);
-        let cut = |strips: Range<usize>| strips.clone().step_by(GROUP).map(move |first| first..strips.end.min(first + GROUP));
-        cut(0..narrow).chain(cut(narrow..self.strips()))
-    }
-
-    /// The rollers of some strips.
-    pub fn rollers(&self, strips: &Range<usize>) -> Range<usize> {
-        let last = self.strip(strips.end - 1);
-        self.strip(strips.start).first..last.first + last.width
     }
 
     /// One strip.

@@ -210,8 +210,7 @@ impl TwoSided {
                 piece.fill(&self.geometry, |is_safe| rules.over(won, is_safe));
                 continue;
             }
-            let groups = || block.groups().map(|strips| block.rollers(&strips)).collect();
-            let plays = self.plays.of(&self.geometry.counting, &self.board, block.pips, groups);
+            let plays = self.plays.of(&self.geometry.counting, &self.board, &block);
             for tiles in piece.tiles(&self.geometry, plays, |number| window.sources(&self.geometry, &block, number)) {
                 let bytes = tiles.source_bytes();
                 if read + bytes > most && read > 0 {

@@ -16,6 +16,7 @@
 mod geometry;
 pub mod gnubg;
 mod kernel;
+pub mod limits;
 mod money;
 mod plan;
 mod plays;
@@ -25,8 +26,10 @@ mod tests;
 mod text;
 
 use super::board::{Board, Sums};
+use super::count::Counting;
 use super::dice::{Dice, ROLLS};
 use super::text as side;
+use crate::OpenError;
 use crate::name::{SpecTwoSided, TableName};
 use crate::space::*;
 use geometry::{Geometry, Place};
@@ -37,6 +40,9 @@ use plays::AllPlays;
 /// How far a value may be from the exact one because of rounding to f32, once a roll. Against f64 it is less than a quarter of this for all
 /// tables compared (docs/BEAROFF.md).
 pub const ALLOWANCE: f64 = 1.0 / (1u64 << 20) as f64;
+
+/// The most pairs that a table may have: 2.5 TB of them.
+pub const MOST_PAIRS: u128 = 1 << 38;
 
 /// The state space of a two-sided bearoff table.
 ///
@@ -61,7 +67,25 @@ const OVER: u128 = 31;
 
 impl TwoSided {
     /// The state space of a table.
-    pub fn new(spec: &SpecTwoSided) -> Self {
+    ///
+    /// # Errors
+    /// When it has more than [`MOST_PAIRS`] pairs.
+    pub fn open(spec: &SpecTwoSided) -> Result<Self, OpenError> {
+        let positions = u128::from(Counting::new(spec.points, spec.checkers.0).universe());
+        let pairs = positions * positions;
+        if pairs <= MOST_PAIRS {
+            return Ok(Self::new(spec));
+        }
+        Err(OpenError {
+            table: TableName::TwoSided(spec.clone()),
+            problem: format!(
+                "{positions} positions of either side make {pairs} pairs, of which tables have at most {MOST_PAIRS}"
+            ),
+            help: "fewer points or checkers make a smaller table: bearoff-6x15v15 has 2,944,581,696 pairs, 25 GiB".into(),
+        })
+    }
+
+    pub(crate) fn new(spec: &SpecTwoSided) -> Self {
         Self::with_sizes(spec, Sizes::default())
     }
 

@@ -186,19 +186,19 @@ pub(super) fn sources<'g>(geometry: &'g Geometry, block: &Block) -> impl Iterato
     (1..=most).filter_map(move |taken| Some((others + pips - taken, geometry.block(others, pips - taken)?)))
 }
 
-/// Cuts a layer into shards of about so many pairs, between groups.
+/// Cuts a layer into shards of about so many pairs, between strips.
 fn cut(blocks: &[Block], most: u64) -> Vec<ShardShape> {
     let mut shards = Vec::new();
     let mut shard = ShardShape { runs: Vec::new(), ranks: 0..0, rows: 0..0 };
     for block in blocks {
         let mut first = 0;
-        for group in block.groups() {
-            let last = block.strip(group.end - 1);
-            shard.ranks.end = last.first_rank + last.ranks();
-            shard.rows.end = last.first_row + last.rows as u64;
+        for number in 0..block.strips() {
+            let strip = block.strip(number);
+            shard.ranks.end = strip.first_rank + strip.ranks();
+            shard.rows.end = strip.first_row + strip.rows as u64;
             if shard.ranks.end - shard.ranks.start >= most {
-                shard.runs.push(Run { block: *block, strips: first..group.end });
-                first = group.end;
+                shard.runs.push(Run { block: *block, strips: first..number + 1 });
+                first = number + 1;
                 let (ranks, rows) = (shard.ranks.end, shard.rows.end);
                 let next = ShardShape { runs: Vec::new(), ranks: ranks..ranks, rows: rows..rows };
                 shards.push(std::mem::replace(&mut shard, next));

@@ -1,14 +1,13 @@
 //! Where the rolls lead from each position, as lists that the sweep walks through.
 //!
-//! Rollers are swept in groups, one roll at a time. Within a roll those with as many plays stand together, so that a processor which
-//! has learned how often the loop over plays goes round is seldom wrong about it.
+//! The rollers of a strip are swept together, one roll at a time. Within a roll those with as many plays stand together, so that a
+//! processor which has learned how often the loop over plays goes round is seldom wrong about it.
 
 use super::super::Board;
-use super::geometry::{GROUP, LANES};
+use super::geometry::{Block, LANES};
 use crate::bearoff::count::Counting;
 use crate::bearoff::dice::ROLLS;
 use rayon::prelude::*;
-use std::ops::Range;
 use std::sync::OnceLock;
 
 /// A code has an ordinal in its lower bits, and above them the pips that a play takes, less 1.
@@ -18,7 +17,7 @@ const ORDINAL_BITS: u32 = 27;
 #[derive(Debug)]
 pub(super) struct AllPlays(Vec<OnceLock<Vec<Plays>>>);
 
-/// The plays of a group of rollers.
+/// The plays of the rollers of a strip.
 #[derive(Debug)]
 pub(super) struct Plays {
     /// For each roll where its rollers and its codes end.
@@ -32,7 +31,7 @@ pub(super) struct Plays {
 /// How many plays a roller has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roller {
-    /// Its place in the group.
+    /// Its place in the strip.
     pub at: u16,
     /// How many positions a roll can lead to.
     pub plays: u16,
@@ -44,16 +43,18 @@ impl AllPlays {
         Self((0..=pips).map(|_| OnceLock::new()).collect())
     }
 
-    /// Of the rollers of one pip count, by group; they are the same for every block.
-    pub fn of(&self, counting: &Counting, board: &Board, pips: usize, groups: impl Fn() -> Vec<Range<usize>>) -> &[Plays] {
-        self.0[pips].get_or_init(|| groups().into_par_iter().map(|group| Plays::new(counting, board, pips, group)).collect())
+    /// Of the rollers of a block, by strip; they are the same for every block of as many pips.
+    pub fn of(&self, counting: &Counting, board: &Board, block: &Block) -> &[Plays] {
+        let strip = |number| Plays::new(counting, board, block, number);
+        self.0[block.pips].get_or_init(|| (0..block.strips()).into_par_iter().map(strip).collect())
     }
 }
 
 impl Plays {
-    fn new(counting: &Counting, board: &Board, pips: usize, group: Range<usize>) -> Self {
-        let rollers: Vec<_> = group.map(|ordinal| counting.position(pips, ordinal as u64)).collect();
-        debug_assert!(rollers.len() <= GROUP * LANES);
+    fn new(counting: &Counting, board: &Board, block: &Block, strip: usize) -> Self {
+        let pips = block.pips;
+        let rollers: Vec<_> = block.strip(strip).rollers().map(|ordinal| counting.position(pips, ordinal as u64)).collect();
+        debug_assert!(rollers.len() <= LANES);
         let mut plays = Self { ends: [(0, 0); ROLLS.len()], rollers: Vec::new(), codes: Vec::new(), rows: Vec::new() };
         for (roll, ends) in ROLLS.into_iter().zip(0..) {
             let mut all: Vec<(u16, Vec<u32>)> =
@@ -65,7 +66,7 @@ impl Plays {
                     .push(Roller { at, plays: u16::try_from(codes.len()).expect("fewer plays than positions of 4 moves") });
                 plays.codes.extend(codes);
             }
-            let end = |length| u32::try_from(length).expect("some thousand plays of a group");
+            let end = |length| u32::try_from(length).expect("some thousand plays of a strip");
             plays.ends[ends] = (end(plays.rollers.len()), end(plays.codes.len()));
         }
         plays.rows = plays.codes.clone();
@@ -74,6 +75,11 @@ impl Plays {
         plays.rollers.shrink_to_fit();
         plays.codes.shrink_to_fit();
         plays
+    }
+
+    /// Number of plays of all rolls and rollers.
+    pub fn codes(&self) -> usize {
+        self.codes.len()
     }
 
     /// For a roll its rollers, those with the fewest plays first, and the codes of all their plays in the same order.

@@ -8,7 +8,7 @@
 //! A row has [`PLANES`] numbers for each lane. Which, and what is made of the means, is for the [`Rules`] to say: money play
 //! (`money.rs`), or GNU Backgammon's integers (`gnubg.rs`), which are exact in f32. Sums are in f64, in the order of the rolls.
 
-use super::geometry::{Block, GROUP, Geometry, LANES, Strip};
+use super::geometry::{Block, Geometry, LANES, Strip};
 use super::plays::{Plays, decode};
 use crate::bearoff::dice::{MOST_PIPS, ROLLS};
 use crate::floats::{self, Floats, Job};
@@ -44,17 +44,12 @@ pub(super) trait Rules: Sync {
 /// The pairs of some strips of a block with the others in one strip of theirs, and the memory for their results.
 pub(super) struct Tiles<'a> {
     pub sources: Sources<'a>,
-    pub groups: Vec<Group<'a>>,
-}
-
-/// The rollers of a group.
-pub(super) struct Group<'a> {
-    pub plays: &'a Plays,
     pub tiles: Vec<Tile<'a>>,
 }
 
 /// Up to 16 rollers against up to 16 others.
 pub(super) struct Tile<'a> {
+    pub plays: &'a Plays,
     pub strip: Strip,
     /// Whether nobody can win a gammon.
     pub is_safe: bool,
@@ -72,7 +67,7 @@ impl Tiles<'_> {
 
     /// Number of pairs.
     pub fn pairs(&self) -> u64 {
-        self.groups.iter().flat_map(|group| &group.tiles).map(|tile| tile.stored[0].len() as u64).sum()
+        self.tiles.iter().map(|tile| tile.stored[0].len() as u64).sum()
     }
 
     /// Computes them.
@@ -88,21 +83,17 @@ impl<R: Rules> Job for Sweep<'_, R> {
 
     #[inline(always)]
     fn run<V: Floats>(self) {
-        let Self(Tiles { sources, mut groups }, rules) = self;
-        let mut sums = [[[0.0; LANES]; PLANES]; GROUP * LANES];
-        for at in 0..groups.len() {
-            let next = groups.get(at + 1).map_or(&[][..], |next| &next.plays.rows);
-            let plays = groups[at].plays;
-            if groups[at].tiles.iter().all(|tile| tile.is_safe) {
-                add_up::<V, { PLANES - 1 }>(plays, &sources, next, rules.weights(), &mut sums);
+        let Self(Tiles { sources, mut tiles }, rules) = self;
+        let mut sums = [[[0.0; LANES]; PLANES]; LANES];
+        for at in 0..tiles.len() {
+            let next = tiles.get(at + 1).map_or(&[][..], |next| &next.plays.rows);
+            let tile = &mut tiles[at];
+            if tile.is_safe {
+                add_up::<V, { PLANES - 1 }>(tile.plays, &sources, next, rules.weights(), &mut sums);
             } else {
-                add_up::<V, PLANES>(plays, &sources, next, rules.weights(), &mut sums);
+                add_up::<V, PLANES>(tile.plays, &sources, next, rules.weights(), &mut sums);
             }
-            let mut first = 0;
-            for tile in &mut groups[at].tiles {
-                tile.finish(rules, &sums[first..first + tile.strip.width]);
-                first += tile.strip.width;
-            }
+            tile.finish(rules, &sums);
         }
     }
 }
@@ -110,9 +101,9 @@ impl<R: Rules> Job for Sweep<'_, R> {
 impl Tile<'_> {
     /// Makes the numbers of the pairs from their sums, and stores them.
     #[inline(always)]
-    fn finish<R: Rules>(&mut self, rules: &R, sums: &[Sums]) {
+    fn finish<R: Rules>(&mut self, rules: &R, sums: &[Sums; LANES]) {
         let (mut stored, mut needed) = ([[[0.0; LANES]; LANES]; PLANES], [[[0.0; LANES]; LANES]; PLANES]);
-        for (x, sums) in sums.iter().enumerate() {
+        for (x, sums) in sums.iter().enumerate().take(self.strip.width) {
             let (kept, row) = rules.combine(sums, self.is_safe);
             for n in 0..PLANES {
                 stored[n][x] = kept.0[n];
@@ -136,16 +127,16 @@ impl Tile<'_> {
     }
 }
 
-/// The sums over the rolls of the first `N` numbers, for a group of rollers. Meanwhile the rows of the next group are fetched.
+/// The sums over the rolls of the first `N` numbers, for the rollers of a strip. Meanwhile the rows of the next strip are fetched.
 #[inline(always)]
 fn add_up<V: Floats, const N: usize>(
     plays: &Plays,
     sources: &Sources<'_>,
     next: &[u32],
     weights: &[f64; ROLLS.len()],
-    sums: &mut [Sums; GROUP * LANES],
+    sums: &mut [Sums; LANES],
 ) {
-    *sums = [[[0.0; LANES]; PLANES]; GROUP * LANES];
+    *sums = [[[0.0; LANES]; PLANES]; LANES];
     let share = next.len().div_ceil(ROLLS.len() * LANES / V::WIDTH).max(1);
     let mut next = next.chunks(share);
     for at in (0..LANES).step_by(V::WIDTH) {
@@ -200,30 +191,23 @@ pub(super) struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// Cuts the piece up by the strips of the other side, of whose rows each tells where plays lead. `plays` are those of all groups of the
-    /// block.
+    /// Cuts the piece up by the strips of the other side; `sources` tells for each the rows that plays lead to. `plays` are those of all strips of
+    /// the block.
     pub fn tiles(self, geometry: &Geometry, plays: &'a [Plays], sources: impl Fn(usize) -> Sources<'a>) -> Vec<Tiles<'a>> {
         let Self { block, strips, mut rows, mut stored } = self;
         let facing = geometry.block(block.others_pips, block.pips).expect("pairs either way");
-        let others: Vec<Range<usize>> = (0..facing.strips()).map(|number| facing.rollers(&(number..number + 1))).collect();
+        let others: Vec<Range<usize>> = (0..facing.strips()).map(|number| facing.strip(number).rollers()).collect();
         let mut all: Vec<Tiles<'a>> =
-            (0..others.len()).map(|number| Tiles { sources: sources(number), groups: Vec::new() }).collect();
-        let groups = block.groups().zip(plays).filter(|(group, _)| strips.contains(&group.start));
-        for (group, plays) in groups {
-            let mut of_group: Vec<Vec<Tile<'a>>> = others.iter().map(|_| Vec::with_capacity(group.len())).collect();
-            for strip in group.map(|number| block.strip(number)) {
-                let is_safe = geometry.is_safe(block.pips, strip.first..strip.first + strip.width);
-                for (others, tiles) in others.iter().zip(&mut of_group).filter(|(others, _)| others.start < strip.rows) {
-                    let rows =
-                        rows.as_mut().map(|rows| rows.split_off_mut(..others.len()).expect("a row for each of the others"));
-                    let numbers = others.len() * strip.width;
-                    let stored = stored.each_mut().map(|all| all.split_off_mut(..numbers).expect("a number for every pair"));
-                    let is_safe = is_safe && geometry.is_safe(block.others_pips, others.clone());
-                    tiles.push(Tile { strip, is_safe, rows, stored });
-                }
-            }
-            for (tiles, all) in of_group.into_iter().zip(&mut all).filter(|(tiles, _)| !tiles.is_empty()) {
-                all.groups.push(Group { plays, tiles });
+            (0..others.len()).map(|number| Tiles { sources: sources(number), tiles: Vec::with_capacity(strips.len()) }).collect();
+        for number in strips {
+            let strip = block.strip(number);
+            let is_safe = geometry.is_safe(block.pips, strip.rollers());
+            for (others, tiles) in others.iter().zip(&mut all).filter(|(others, _)| others.start < strip.rows) {
+                let rows = rows.as_mut().map(|rows| rows.split_off_mut(..others.len()).expect("a row for each of the others"));
+                let numbers = others.len() * strip.width;
+                let stored = stored.each_mut().map(|all| all.split_off_mut(..numbers).expect("a number for every pair"));
+                let is_safe = is_safe && geometry.is_safe(block.others_pips, others.clone());
+                tiles.tiles.push(Tile { plays: &plays[number], strip, is_safe, rows, stored });
             }
         }
         all

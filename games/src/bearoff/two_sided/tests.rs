@@ -267,6 +267,13 @@ fn plays_are_those_that_a_roll_of_one_side_has() {
 }
 
 #[test]
+fn what_nobody_can_store_is_refused_with_the_numbers() {
+    let error = TwoSided::open(&spec("bearoff-18x15v15")).unwrap_err();
+    assert!(error.to_string().contains("1037158320 positions"), "{error}");
+    assert!(TwoSided::open(&spec("bearoff-8x15v15")).is_ok());
+}
+
+#[test]
 fn bad_positions_say_what_is_wrong() {
     let space = TwoSided::new(&spec("bearoff-6x4v2"));
     for (text, problem) in [
