@@ -20,6 +20,8 @@ Examples:
 Names of tables:
   2048-RxC     R rows, C columns, 2 to 4 each; options +tile=T, +horizon=AGE, +four=P, +keep=play, +keep=stats
   bearoff-PxC  P points, at most C checkers; option +doubles=P
+  bearoff-PxCvD
+               two players, one with at most C checkers and the other with at most D; option +doubles=P
 
 Exit codes: 0 done; 1 failed; 2 wrong command line or input text; 130 and 143 stopped by Ctrl-C and SIGTERM.
 STRATA_LOG=info shows what the coordinator and the workers do; NO_COLOR=1 turns colours off.")]

@@ -183,9 +183,10 @@ fn enough_memory(export: &dyn Export) -> Result<(), Failure> {
 
 /// Writes the file; its MD5 sum and length.
 fn write_to(export: &dyn Export, file: &File) -> io::Result<(String, u64)> {
-    let mut sums = Summed { to: BufWriter::with_capacity(1 << 20, file), md5: Md5::new(), bytes: 0 };
-    export.write(&mut sums)?;
-    sums.flush()?;
+    // Sums are of large pieces: a number at a time would cost more than writing it.
+    let mut to = BufWriter::with_capacity(1 << 20, Summed { to: file, md5: Md5::new(), bytes: 0 });
+    export.write(&mut to)?;
+    let sums = to.into_inner().map_err(io::IntoInnerError::into_error)?;
     Ok((sums.md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), sums.bytes))
 }
 

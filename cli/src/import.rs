@@ -24,8 +24,8 @@ Examples:
 
 Checked are the header and the length; of a one-sided file also that its entries follow each other, and that the chances of every
 position add up to 65,535. With --table every number is compared with the exact one. makebearoff rounds at each step, so its values
-drift: up to 0.0003 in equities and 0.003 rolls in means, in all files whose MD5 sums are published (docs/BEAROFF.md). Numbers that
-are further off are counted, and the exit code is 1.")]
+drift: by less than 0.00003 in equities for each checker of a side and one more, and 0.003 rolls in means, in all files whose MD5 sums
+are published (docs/BEAROFF.md). Numbers that are further off are counted, and the exit code is 1.")]
 pub struct Args {
     /// The file
     #[arg(value_name = "FILE")]
@@ -33,7 +33,7 @@ pub struct Args {
     /// Compare every number with this table
     #[arg(long, value_name = "DIR")]
     table: Option<PathBuf>,
-    /// Print what the file has for a position; nothing else is looked at but header and length
+    /// Print what the file has for a position, instead of checking it
     #[arg(long, value_name = "POSITION", conflicts_with = "table", allow_hyphen_values = true)]
     position: Option<String>,
     /// Threads [default: all cores]
@@ -75,6 +75,8 @@ struct Database {
     header: Header,
     bytes: u64,
     shown: String,
+    /// As it was given.
+    path: String,
 }
 
 impl Database {
@@ -93,7 +95,7 @@ impl Database {
             Failure::failed(format!("{shown} is no bearoff database of GNU Backgammon: {what}"))
                 .help("`strata export` writes such files, and GNU Backgammon's makebearoff")
         })?;
-        Ok(Self { file, header, bytes, shown })
+        Ok(Self { file, header, bytes, shown, path: args.file.display().to_string() })
     }
 
     /// Reads bytes at a place.

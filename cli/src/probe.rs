@@ -228,13 +228,18 @@ fn answer(opened: &Opened, args: &Args) -> Result<Answer, NoAnswer> {
         if space.name().keep() == Keep::Play { probe.played(position) } else { probe.state(position) }
     } else {
         // The text may name a roll beside the position.
-        let named = space.roll_in(&args.position).map(|(a, b)| format!("{a}{b}"));
+        let is_over = space.outcomes(position).len() < 2;
+        let named = space.roll_in(&args.position).filter(|_| !is_over).map(|(a, b)| format!("{a}{b}"));
         let mut answer = probe.key(position, args.roll.as_deref().or(named.as_deref()))?;
         match space.name() {
             TableName::Bearoff(spec) => {
                 let game = strata_games::bearoff::Bearoff::new(spec);
                 let (_, other) = game.read(&args.position).map_err(|e| NoAnswer::Impossible(e.to_string()))?;
                 if let Some(other) = other {
+                    if position == other && is_over {
+                        let what = "both players have borne off all their checkers, and only one can be first";
+                        return Err(NoAnswer::Impossible(what.into()));
+                    }
                     answer.position = format!("{} v {}", answer.position, space.format(other));
                     answer.chances = Some(chances::race(&probe, &game, position, other)?);
                 }
@@ -374,9 +379,11 @@ impl Probe<'_> {
         let outcomes = self.space.outcomes(position);
         let wanted = dice(roll);
         let Some(outcome) = outcomes.iter().find(|o| dice(&o.label) == wanted) else {
-            let problem = if outcomes.is_empty() {
-                format!("--roll {roll}: nothing is left to play in {}", self.space.format(position))
-            } else {
+            if outcomes.len() < 2 {
+                let problem = format!("--roll {roll}: nothing is left to play in {}", self.space.format(position));
+                return Err(NoAnswer::Usage(Failure::usage(problem).help("leave --roll out")));
+            }
+            let problem = {
                 let known: Vec<&str> = outcomes.iter().map(|o| o.label.as_str()).collect();
                 format!("--roll {roll}: there is no such roll; the rolls are {}", known.join(" "))
             };

@@ -2,7 +2,7 @@
 //! bias, and compares column 0 of every position with that of fair dice.
 
 use crate::failure::Failure;
-use crate::{output, resources, signals};
+use crate::{output, resources, signals, units};
 use clap::Subcommand;
 use serde::Serialize;
 use strata_games::memory::{MemoryIo, MemoryTable};
@@ -86,6 +86,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// The table with other dice.
 fn with_doubles(name: &TableName, doubles: f64) -> Result<TableName, Failure> {
+    if doubles == FAIR_DOUBLES && name.to_string().contains("+doubles") {
+        return Err(Failure::usage(format!("{name}: the study varies the chance of a double itself"))
+            .help("leave +doubles out of the name"));
+    }
     match name {
         TableName::Bearoff(spec) => Ok(TableName::Bearoff(SpecBearoff { doubles, ..spec.clone() })),
         TableName::TwoSided(spec) => Ok(TableName::TwoSided(SpecTwoSided { doubles, ..spec.clone() })),
@@ -131,7 +135,15 @@ fn solve(name: &TableName) -> Result<(Box<dyn StateSpace>, MemoryTable), Failure
     let positions: u64 = space.layers().iter().filter_map(|info| info.keys).sum();
     if positions > MOST_POSITIONS {
         let what = format!("{name} has {positions} positions, and a study keeps at most {MOST_POSITIONS} in memory");
-        return Err(Failure::usage(what).help("study a smaller table, or build both and compare what `strata probe` says"));
+        return Err(Failure::failed(what).help("study a smaller table, or build both and compare what `strata probe` says"));
+    }
+    // Two tables at a time, and of each what is kept and what was just made; a distribution has up to some 30 numbers.
+    let numbers = space.scalar_columns().len() as u64 + 30 * space.dist_columns().len() as u64;
+    let needed = positions * numbers * 8 * 4;
+    if let Some(free) = resources::available_memory().filter(|&free| free < needed) {
+        let (needed, free) = (units::bytes(needed), units::bytes(free));
+        return Err(Failure::failed(format!("studying {name} takes up to {needed} of memory, and {free} are free"))
+            .help("study a smaller table, or use a machine with more memory"));
     }
     let mut io = MemoryIo::new(space.as_ref());
     let failed = |e: TaskError| Failure::failed(format!("{name} cannot be built: {e}"));

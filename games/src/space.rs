@@ -231,7 +231,7 @@ pub enum TaskError {
 
 /// Numbers that somebody else keeps, in memory or in a file.
 pub trait Numbers: Send + Sync {
-    /// All of them.
+    /// All of them, from an address that is a multiple of 64.
     fn numbers(&self) -> &[f32];
     /// They will not be used for a while: they need not stay in memory.
     fn release(&self) {}
@@ -252,7 +252,7 @@ pub trait TaskIo: Sync {
         self.load_work(layer, shard)?.scalars.iter().take(1).for_each(|values| f(values));
         Ok(())
     }
-    /// The numbers of an input that [`put_numbers`](Self::put_numbers) wrote, in place.
+    /// The numbers of an input that [`put_numbers`](Self::put_numbers) wrote, in place: as many as the run of the part has ranks.
     fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError>;
     /// Writes an output of a kind that holds nothing but keys.
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;

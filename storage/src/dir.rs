@@ -188,19 +188,17 @@ impl TmpFile {
         }
     }
 
-    /// Takes the bytes out of the system's cache, once they are on the disk: nobody will read them soon. Only a hint.
-    pub(crate) fn forget(&self) {
-        if let Some(file) = &self.file {
-            let _ = file.sync_all().map(|()| rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed));
-        }
-    }
-
-    /// Brings the bytes to the disk and gives them a name, in place of what had it.
-    pub(crate) fn publish(mut self, relative: &str) -> Result<(), StoreError> {
+    /// Brings the bytes to the disk and gives them a name, in place of what had it. With `forget` they leave the system's cache then: nobody
+    /// will read them soon.
+    pub(crate) fn publish(mut self, relative: &str, forget: bool) -> Result<(), StoreError> {
         let target = self.dir.path(relative);
         let folder = target.parent().unwrap_or(self.dir.root()).to_owned();
         if let (Some(file), Some(path)) = (self.file.take(), &self.path) {
             file.sync_all().map_err(|error| StoreError::io("write", path, error))?;
+            if forget {
+                // Only a hint.
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            }
             create_dirs(&folder)?;
             fs::rename(path, &target).map_err(|error| StoreError::io("create", &target, error))?;
             self.path = None;

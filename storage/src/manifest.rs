@@ -416,7 +416,7 @@ pub async fn publish(dir: &crate::TableDir, manifest: &Manifest) -> Result<(), S
         // Through build/tmp, so that a crash leaves nothing in the table that does not belong there.
         let mut file = dir.create_tmp()?;
         file.write(&bytes)?;
-        file.publish(name)?;
+        file.publish(name, false)?;
     }
     Ok(())
 }

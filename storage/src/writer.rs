@@ -122,10 +122,7 @@ pub fn write_shard(
     let (file, blake3, sha256) = out.finish()?;
     let path = artifact_path(spec.kind, spec.layer, spec.shard, &blake3);
     // The build does not read what it published: the cache is for what it does read.
-    if spec.kind == FileKind::Shard && bytes >= FORGET_BYTES {
-        file.forget();
-    }
-    file.publish(&path)?;
+    file.publish(&path, spec.kind == FileKind::Shard && bytes >= FORGET_BYTES)?;
     Ok(FileRecord {
         kind: spec.kind,
         layer: spec.layer,

@@ -295,9 +295,12 @@ fn bad_input(error: ShardError) -> IoFault {
 /// A work file of numbers, which was found to be one.
 struct FileNumbers(ShardFile);
 
+/// Numbers are handed to kernels in whole cache lines.
+const LINE: usize = 64;
+
 impl Numbers for FileNumbers {
     fn numbers(&self) -> &[f32] {
-        self.0.singles(0).unwrap_or_default()
+        self.0.singles(0).expect("it was found to be in one piece when it was mapped")
     }
     fn release(&self) {
         self.0.release();
@@ -362,8 +365,13 @@ impl TaskIo for FileIo<'_> {
     }
 
     fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
-        let (file, _) = self.input(ArtifactKind::Work, layer, shard)?;
-        self.read(file.singles(0).map(|_| ()))?;
+        let (file, record) = self.input(ArtifactKind::Work, layer, shard)?;
+        let numbers = self.read(file.singles(0))?;
+        let ranks = self.run_of(ArtifactKind::Work, layer, shard).map_or(0, |(run, _)| run.end - run.start);
+        if numbers.len() as u64 != ranks || !numbers.as_ptr().addr().is_multiple_of(LINE) {
+            let cause = format!("it has {} numbers instead of {ranks}, or they are not in whole cache lines", numbers.len());
+            return self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause });
+        }
         Ok(Box::new(FileNumbers(file)))
     }
 

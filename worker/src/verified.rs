@@ -2,7 +2,8 @@
 //!
 //! A task's inputs are named with their hashes. Before a file is used for the first time in a process all of it is hashed; later uses
 //! look here. The memory is of one state of the file: another length, time of change or inode, and it is hashed again.
-//! Section checksums, checked on every use, catch what changes underneath without any of these.
+//! Section checksums, checked on every use, catch what changes underneath without any of these; but working numbers that are read in
+//! place (`singles`) have the hash alone.
 
 use std::collections::HashMap;
 use std::fs::Metadata;

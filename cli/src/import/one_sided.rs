@@ -95,9 +95,16 @@ fn load(database: &Database) -> Result<(Bearoff, Content), Failure> {
 
 pub(super) fn position(database: &Database, position: &str) -> Result<Answer, Failure> {
     let (space, content) = load(database)?;
+    if let Ok((_, Some(_))) = space.read(position) {
+        let what = format!("{position:?} is of two players, and the file is one-sided");
+        return Err(Failure::usage(what).help("give the position of one of them: 1,0,2"));
+    }
     let read =
         space.parse(position).map_err(|e| Failure::usage(e.to_string()).help("write the checkers on points 1, 2, ...: 1,0,2"))?;
-    let index = space.rank(read).and_then(|key| usize::try_from(key.rank).ok()).unwrap_or(usize::MAX);
+    let index = space.rank(read).and_then(|key| usize::try_from(key.rank).ok());
+    let index = index.ok_or_else(|| {
+        Failure::usage(format!("{position} is no position of the file")).help("write the checkers on points 1, 2, ...: 1,0,2")
+    })?;
     let chances = content.chances(index).map_err(|what| Failure::failed(format!("{}: {what}", database.shown)))?;
     let mut values = Vec::new();
     for (chances, name) in chances.iter().zip(["all off", "first off"]) {
@@ -106,8 +113,11 @@ pub(super) fn position(database: &Database, position: &str) -> Result<Answer, Fa
         values.extend(of_rolls.map(|(rolls, &chance)| (format!("{name} in {rolls}"), f64::from(chance) / f64::from(WHOLE))));
         values.push((format!("{name}, mean"), gnubg::mean(chances)));
     }
-    let at = content.entry(index).filter(|_| content.compressed).map_or(0, |(offset, _)| (content.data() + 2 * offset) as u64);
-    Ok(Answer { file: database.shown.clone(), kind: database.header.to_string(), position: space.format(read), at, values })
+    let at = match content.entry(index) {
+        Some((offset, _)) if content.compressed => (content.data() + 2 * offset) as u64,
+        _ => HEADER as u64 + index as u64 * database.header.record_bytes(),
+    };
+    Ok(Answer { file: database.path.clone(), kind: database.header.to_string(), position: space.format(read), at, values })
 }
 
 pub(super) fn check(database: &Database, opened: Option<&Opened>) -> Result<Report, Failure> {
@@ -145,7 +155,7 @@ pub(super) fn check(database: &Database, opened: Option<&Opened>) -> Result<Repo
         problems.push(format!("{} more like these", units::count(further - LISTED)));
     }
     let mut report = Report {
-        file: database.shown.clone(),
+        file: database.path.clone(),
         kind: database.header.to_string(),
         positions: content.positions as u64,
         bytes: database.bytes,

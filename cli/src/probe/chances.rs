@@ -16,10 +16,6 @@ use strata_games::{Aim, Position, StateSpace};
 const FOLLOWED: usize = 2000;
 /// Rolls that are followed.
 const ROLLS: usize = 40;
-/// What multiplying the distributions of a one-sided table may be off in the chance to win: the largest over all pairs of six checkers on
-/// six points (docs/BEAROFF.md).
-const RACE_ERROR: f64 = 0.0139;
-
 /// For the player on roll.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug)]
 pub(super) struct Chances {
@@ -29,8 +25,8 @@ pub(super) struct Chances {
     pub win_gammon: f64,
     /// Of losing a gammon.
     pub lose_gammon: f64,
-    /// How far each of them may be off.
-    pub chance_error: f64,
+    /// How far each of them may be off from those of the line of best play that was followed; nothing where nobody knows.
+    pub chance_error: Option<f64>,
     /// Where they come from.
     pub chances_from: &'static str,
 }
@@ -38,7 +34,8 @@ pub(super) struct Chances {
 /// Chances from a two-sided table.
 pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position) -> Result<Chances, NoAnswer> {
     let mut chances =
-        Chances { win: 0.0, win_gammon: 0.0, lose_gammon: 0.0, chance_error: 0.0, chances_from: "cubeless play of both" };
+        Chances { win: 0.0, win_gammon: 0.0, lose_gammon: 0.0, chance_error: None, chances_from: "cubeless play of both" };
+    let mut error = 0.0;
     let mut now = BTreeMap::from([(position.0, 1.0)]);
     for roll in 0..=ROLLS {
         let is_ours = roll % 2 == 0;
@@ -54,7 +51,7 @@ pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position)
                 }
                 None => {
                     let value = probe.read(Position(position), 0)?;
-                    chances.chance_error += chance * value.error / 2.0;
+                    error += chance * value.error / 2.0;
                     value.value
                 }
             };
@@ -68,7 +65,7 @@ pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position)
         open.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let followed = if roll == ROLLS { 0 } else { open.len().min(FOLLOWED) };
         let left: f64 = open[followed..].iter().map(|(_, chance)| chance).sum();
-        chances.chance_error += left;
+        error += left;
         for &(position, chance) in &open[..followed] {
             for outcome in space.outcomes(Position(position)) {
                 let next = probe.best(outcome.state, space.aim())?;
@@ -76,6 +73,10 @@ pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position)
             }
         }
     }
+    for chance in [&mut chances.win, &mut chances.win_gammon, &mut chances.lose_gammon] {
+        *chance = chance.clamp(0.0, 1.0);
+    }
+    chances.chance_error = Some(error);
     Ok(chances)
 }
 
@@ -102,17 +103,22 @@ pub(super) fn race(probe: &Probe<'_>, space: &Bearoff, roller: Position, other: 
     };
     // The chance that one number of rolls is less than another, or the same.
     let not_more = |a: &[f64], b: &[f64], equal: bool| -> f64 {
-        let from = |n: usize| b.iter().skip(if equal { n } else { n + 1 }).sum::<f64>();
-        a.iter().enumerate().map(|(n, chance)| chance * from(n)).sum::<f64>().clamp(0.0, 1.0)
+        let from = |n: usize| b.iter().skip(if equal { n } else { n + 1 }).fold(0.0, |sum, chance| sum + chance);
+        a.iter().enumerate().map(|(n, chance)| chance * from(n)).fold(0.0, |sum: f64, chance| sum + chance).min(1.0)
     };
+    // A gammon is a win against a player who has all checkers.
+    let is_full = |position: Position| (0..32).map(|point| position.0 >> (4 * point) & 15).sum::<u128>() == 15;
+    let gammon = |loser: Position, chance: f64| if is_full(loser) { chance } else { 0.0 };
     let [ours, theirs] = [dist(roller, 0)?, dist(other, 0)?];
     let [our_first, their_first] = [dist(roller, 1)?, dist(other, 1)?];
     Ok(Chances {
         win: not_more(&ours, &theirs, true),
         // The other has had a roll less when we are done, and we as many as he when he is.
-        win_gammon: not_more(&ours, &their_first, true),
-        lose_gammon: not_more(&theirs, &our_first, false),
-        chance_error: RACE_ERROR,
-        chances_from: "an approximation: each plays for the fewest rolls, whatever the other does",
+        win_gammon: gammon(other, not_more(&ours, &their_first, true)),
+        lose_gammon: gammon(roller, not_more(&theirs, &our_first, false)),
+        chance_error: None,
+        // Over all pairs of six checkers on six points (docs/BEAROFF.md).
+        chances_from: "an approximation: each plays for the fewest rolls, whatever the other does; the chance to win was off by up to \
+                       0.0139 over all pairs of 6 checkers on 6 points",
     })
 }

@@ -35,11 +35,12 @@ pub(super) fn text(space: &dyn StateSpace, answer: &Answer) -> String {
         facts.push(("wastage", format!("{:.4}", b.wastage)));
     }
     if let Some(chances) = &answer.chances {
-        let shown = |chance: f64| units::value(chance, chances.chance_error.max(1e-9));
+        let shown = |chance: f64| units::value(chance, chances.chance_error.unwrap_or(5e-3).max(1e-9));
         facts.push(("win", shown(chances.win)));
         facts.push(("win gammon", shown(chances.win_gammon)));
         facts.push(("lose gammon", shown(chances.lose_gammon)));
-        facts.push(("chances", format!("{}; off by at most {}", chances.chances_from, units::bound(chances.chance_error))));
+        let error = chances.chance_error.map_or_else(String::new, |error| format!("; off by at most {}", units::bound(error)));
+        facts.push(("chances", format!("{}{error}", chances.chances_from)));
     }
     text.push_str(&output::facts(&facts));
     if !answer.cube.is_empty() {

@@ -6,7 +6,7 @@
 //! to the other's) and then, between colons, the cube, who is on roll, the dice and the match.
 //!
 //! Source: the descriptions in GNU Backgammon's manual ("A technical description of the Position ID") and eXtreme Gammon's help ("XGID");
-//! checked against what GNU Backgammon prints (`tests/rules.rs`).
+//! checked against what GNU Backgammon prints (the tests below).
 
 use crate::space::PositionError;
 
@@ -86,10 +86,13 @@ fn gnu(position: &str, game: Option<&str>) -> Result<Given, PositionError> {
 
 fn xgid(text: &str) -> Result<Given, PositionError> {
     let fields: Vec<&str> = text.split(':').collect();
-    let [board, _cube, _owner, turn, dice, _score, _other_score, _rules, length, ..] = fields[..] else {
-        return problem(format!("{text} is no XGID: it has {} fields between colons instead of 10", fields.len()));
+    let [board, _cube, _owner, turn, dice, _score, _other_score, _rules, length, _] = fields[..] else {
+        return problem(format!("{text:?} is no XGID: it has {} fields between colons instead of 10", fields.len()));
     };
-    if board.len() != POINTS + 1 || !board.is_ascii() {
+    if !board.is_ascii() {
+        return problem(format!("{board:?} is no board of an XGID: its letters are - for none, A to P and a to p"));
+    }
+    if board.len() != POINTS + 1 {
         return problem(format!("{board} is no board of an XGID: it has {} points instead of 26", board.chars().count()));
     }
     let (mut bottom, mut top) = ([0; POINTS], [0; POINTS]);
@@ -103,8 +106,11 @@ fn xgid(text: &str) -> Result<Given, PositionError> {
         }
     }
     no_match(length.parse().or_else(|_| problem(format!("{length:?} is no length of a match")))?)?;
-    let die = |at: usize| dice.as_bytes().get(at).map_or(0, |b| usize::from(b.wrapping_sub(b'0')));
-    let dice = both(die(0), die(1));
+    let dice = match (dice, dice.as_bytes()) {
+        ("00" | "D" | "B" | "R", _) => None,
+        (_, [a @ b'1'..=b'6', b @ b'1'..=b'6']) => Some((a - b'0', b - b'0')),
+        _ => return problem(format!("{dice:?} says nothing of the dice in an XGID; it must be two numbers, 00, D, B or R")),
+    };
     match turn {
         "1" => Ok(Given { roller: bottom, other: top, dice }),
         "-1" => Ok(Given { roller: top, other: bottom, dice }),
@@ -189,6 +195,8 @@ mod tests {
             ("XGID=-C----A-----------------b-:0:0:2:00:0:0:0:0:10", "on roll"),
             ("XGID=-C----A-----------------b:0:0:1:00:0:0:0:0:10", "instead of 26"),
             ("XGID=-C----A-----------------?-:0:0:1:00:0:0:0:0:10", "'?'"),
+            ("XGID=-C----A-----------------b-:0:0:1:77:0:0:0:0:10", "\"77\""),
+            ("XGID=-C----A-----------------é-:0:0:1:61:0:0:0:0:10", "its letters"),
             ("XGID=-C", "fields"),
         ] {
             let error = given(text).unwrap_err();

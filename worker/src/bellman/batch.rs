@@ -216,7 +216,7 @@ impl<'a> Batch<'a> {
                     }
                 }
                 // Said once is enough.
-                Recomputed::Missing(_) if by.column != 0 => {}
+                Recomputed::Missing(_) if by.column != self.space.recursions()[0].column => {}
                 Recomputed::Missing(child) => {
                     let position =
                         self.space.unrank(child).map_or_else(|| format!("rank {}", child.rank), |p| self.space.format(p));

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! must give the stored value; and so for every column that follows such a recursion
-//! ([`Recursion`](strata_games::Recursion): in two-sided bearoff all five). Values are stored in 32 bits with a bound on their error, so the two may differ by the bound of the
+//! ([`Recursion`](strata_games::Recursion): in two-sided bearoff all five). Values are stored in 32 or 16 bits with a bound on their error, so the two may differ by the bound of the
 //! key's own value, plus the largest bound of those it follows from (a weighted mean of bests moves no further than the values do),
 //! plus a rounding of [`ROUNDING`] of the largest number in the sum.
 //!

@@ -11,7 +11,7 @@
 //! the four numbers of a pair (cubeless, roller owns the cube, centred, the other owns it) are the sums over the rolls of weight times
 //! the largest complement over the plays of s0, s3, CE(s2, s3) and CE(s1, s3) of the pair after it, divided by 36 and rounded towards zero.
 //! No gammons are counted. All of these are whole numbers below 2^21, which f32 and f64 hold exactly: so the sweep that computes exact
-//! values ([`sweep`](super::sweep)) computes these too.
+//! values computes these too.
 //!
 //! Source: the format and the arithmetic as GNU Backgammon's users know them (docs/BEAROFF.md); checked against the MD5 sums that its
 //! manual prints.

@@ -11,6 +11,7 @@ use crate::columns::ColumnsView;
 use crate::keys::{Bitmap, Keys};
 use crate::space::*;
 use rayon::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// The rows of a shard: mapped from a file, or made by this task.
@@ -32,12 +33,14 @@ impl Rows {
 pub(super) struct Window<'s> {
     space: &'s TwoSided,
     shards: BTreeMap<(usize, usize), Rows>,
+    /// Bytes that were read of it since it was last let go of, at most.
+    read: Cell<u64>,
 }
 
 impl<'s> Window<'s> {
     /// Nothing is known yet.
     pub fn new(space: &'s TwoSided) -> Self {
-        Self { space, shards: BTreeMap::new() }
+        Self { space, shards: BTreeMap::new(), read: Cell::new(0) }
     }
 
     /// Adds a shard that was computed.
@@ -73,6 +76,7 @@ impl<'s> Window<'s> {
     }
 
     fn release(&self) {
+        self.read.set(0);
         for rows in self.shards.values() {
             if let Rows::Mapped(numbers) = rows {
                 numbers.release();
@@ -130,7 +134,7 @@ impl TwoSided {
             Ok(((layer, shard), Rows::Mapped(numbers)))
         };
         let shards = inputs.into_par_iter().map(map).collect::<Result<BTreeMap<_, _>, TaskError>>()?;
-        let mut window = Window { space: self, shards };
+        let mut window = Window { shards, ..Window::new(self) };
         let mut memory = Memory::default();
         for layer in layers.clone() {
             window.forget_before(layer.saturating_sub(MOST_PIPS));
@@ -196,7 +200,6 @@ impl TwoSided {
         memory: &mut Memory,
         progress: &dyn Fn(u64) -> Result<(), TaskError>,
     ) -> Result<(), TaskError> {
-        let mut read = 0;
         let mut batch: Vec<Tiles<'_>> = Vec::new();
         let run = |batch: &mut Vec<Tiles<'_>>| {
             let pairs = batch.iter().map(Tiles::pairs).sum();
@@ -213,12 +216,11 @@ impl TwoSided {
             let plays = self.plays.of(&self.geometry.counting, &self.board, &block);
             for tiles in piece.tiles(&self.geometry, plays, |number| window.sources(&self.geometry, &block, number)) {
                 let bytes = tiles.source_bytes();
-                if read + bytes > most && read > 0 {
+                if window.read.get() + bytes > most && window.read.get() > 0 {
                     run(&mut batch)?;
                     window.release();
-                    read = 0;
                 }
-                read += bytes;
+                window.read.set(window.read.get() + bytes);
                 batch.push(tiles);
             }
         }

@@ -8,8 +8,8 @@
 //! * `sweep.rs` for that loop, and
 //! * `money.rs` for the five values of a pair and what they mean.
 //!
-//! Values are computed in f32, from sums in f64 that are rounded once, and published in 16 bits. [`ALLOWANCE`] is what the roundings of
-//! a whole game may add up to; the bounds in the manifest include it.
+//! Values are computed in f32, from sums in f64 that are rounded once a roll, and published in 16 bits. [`ALLOWANCE`] is what the roundings of
+//! a whole game are taken to add up to at most; the bounds in the manifest include it.
 //!
 //! `+doubles=P` is as in one-sided tables.
 
@@ -37,12 +37,14 @@ use money::{CENTRED, COLUMNS, CUBELESS, JACOBY, Money, OPPONENT, OWNED};
 use plan::{Plan, Sizes};
 use plays::AllPlays;
 
-/// How far a value may be from the exact one because of rounding to f32, once a roll. Against f64 it is less than a quarter of this for all
-/// tables compared (docs/BEAROFF.md).
+/// How far a value may be from the exact one because of rounding to f32. Measured, not proved: against f64 it is less than a quarter of this for
+/// all tables compared (docs/BEAROFF.md).
 pub const ALLOWANCE: f64 = 1.0 / (1u64 << 20) as f64;
 
-/// The most pairs that a table may have: 2.5 TB of them.
+/// The most pairs that a table may have: some 2.5 TiB of them.
 pub const MOST_PAIRS: u128 = 1 << 38;
+/// The most positions of a side, whose plays are listed in memory.
+pub const MOST_POSITIONS: u128 = 1 << 21;
 
 /// The state space of a two-sided bearoff table.
 ///
@@ -69,19 +71,21 @@ impl TwoSided {
     /// The state space of a table.
     ///
     /// # Errors
-    /// When it has more than [`MOST_PAIRS`] pairs.
+    /// When it has more than [`MOST_PAIRS`] pairs, or [`MOST_POSITIONS`] positions of a side.
     pub fn open(spec: &SpecTwoSided) -> Result<Self, OpenError> {
-        let positions = u128::from(Counting::new(spec.points, spec.checkers.0).universe());
-        let pairs = positions * positions;
-        if pairs <= MOST_PAIRS {
+        let positions = |checkers| u128::from(Counting::new(spec.points, checkers).universe());
+        let (all, few) = (positions(spec.checkers.0), positions(spec.checkers.1));
+        let pairs = 2 * all * few - few * few;
+        if pairs <= MOST_PAIRS && all <= MOST_POSITIONS {
             return Ok(Self::new(spec));
         }
         Err(OpenError {
             table: TableName::TwoSided(spec.clone()),
             problem: format!(
-                "{positions} positions of either side make {pairs} pairs, of which tables have at most {MOST_PAIRS}"
+                "{all} positions of one side and {few} of the other make {pairs} pairs; tables have at most {MOST_POSITIONS} positions \
+                 of a side and {MOST_PAIRS} pairs"
             ),
-            help: "fewer points or checkers make a smaller table: bearoff-6x15v15 has 2,944,581,696 pairs, 25 GiB".into(),
+            help: "fewer points or checkers make a smaller table, such as bearoff-6x15v15".into(),
         })
     }
 

@@ -4,6 +4,7 @@
 //! blocks that its plays lead to: for a block (P, Q) the blocks (Q, P - k) of the 24 layers before.
 
 use super::geometry::{Block, Geometry};
+use super::plays::LIST_BYTES;
 use super::sweep::{PLANES, ROW};
 use crate::bearoff::dice::MOST_PIPS;
 use crate::bearoff::plan::{small, whole};
@@ -17,8 +18,8 @@ const STAGE_PAIRS: u64 = 1 << 22;
 const SHARD_PAIRS: u64 = 1 << 20;
 /// A task of a large layer has about so many.
 const TASK_PAIRS: u64 = 1 << 23;
-/// What a task needs besides rows and values: lists of plays, buffers of pieces.
-const FIXED_BYTES: u64 = 32 << 20;
+/// What a task needs besides rows, values and lists of plays: buffers of pieces.
+const FIXED_BYTES: u64 = 16 << 20;
 
 /// Some strips of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -148,6 +149,7 @@ impl Plan {
         let id = |kind, layer: usize, shard| ArtifactId { kind, layer: self.layers[layer].layer, shard: small(shard) };
         let inputs = self.inputs(geometry, task).into_iter().map(|(layer, shard)| id(ArtifactKind::Work, layer, shard)).collect();
         let mut plan = TaskPlan { inputs, outputs: Vec::new(), cost: 0, memory_bytes: FIXED_BYTES };
+        plan.memory_bytes += geometry.counting.universe() * LIST_BYTES;
         let layers = self.outputs(task);
         let (mut kept, mut widest) = (0, 0);
         for layer in layers.clone() {

@@ -13,7 +13,10 @@ use std::sync::OnceLock;
 /// A code has an ordinal in its lower bits, and above them the pips that a play takes, less 1.
 const ORDINAL_BITS: u32 = 27;
 
-/// The plays of all positions, listed when they are first needed: some tens of megabytes for the largest tables.
+/// Bytes of the lists of a position, at most: some 400 plays of 4 bytes, and each row once for the strip.
+pub(super) const LIST_BYTES: u64 = 2500;
+
+/// The plays of all positions, listed when they are first needed and then kept.
 #[derive(Debug)]
 pub(super) struct AllPlays(Vec<OnceLock<Vec<Plays>>>);
 
@@ -72,6 +75,7 @@ impl Plays {
         plays.rows = plays.codes.clone();
         plays.rows.sort_unstable();
         plays.rows.dedup();
+        plays.rows.shrink_to_fit();
         plays.rollers.shrink_to_fit();
         plays.codes.shrink_to_fit();
         plays
