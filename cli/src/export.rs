@@ -123,7 +123,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cannot = |e: io::Error| Failure::failed(format!("cannot write {shown}: {e}"));
     let folder = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     replaceable(&args.out, folder, opened.table.root(), &shown)?;
-    enough_memory(export.as_ref())?;
+    let help = "export a smaller table, or use a machine with more memory";
+    resources::expect_memory(export.memory_bytes(), &format!("{} take", export.what()), help)?;
     // Made before anything is computed, in the same folder: whether it can be written is known at once, and renaming it is one step.
     let mode = Permissions::from_mode(0o666); // less what the user's mask takes
     let file = tempfile::Builder::new().prefix(".strata-export-").permissions(mode).tempfile_in(folder).map_err(cannot)?;
@@ -164,19 +165,6 @@ fn replaceable(out: &Path, folder: &Path, table: &Path, shown: &str) -> Result<(
     }
     match folder.canonicalize() {
         Ok(folder) if folder.starts_with(table) => refuse("is in the directory of the table, where nothing else belongs"),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses what certainly does not fit in memory.
-fn enough_memory(export: &dyn Export) -> Result<(), Failure> {
-    let needed = export.memory_bytes();
-    match resources::available_memory() {
-        Some(free) if free < needed => {
-            let (needed, free) = (units::bytes(needed), units::bytes(free));
-            Err(Failure::failed(format!("{} take {needed} of memory, and {free} are free", export.what()))
-                .help("export a smaller table, or use a machine with more memory"))
-        }
         _ => Ok(()),
     }
 }

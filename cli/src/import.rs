@@ -5,6 +5,7 @@ mod one_sided;
 mod two_sided;
 
 use crate::failure::Failure;
+use crate::gnubg::compare::Difference;
 use crate::gnubg::{HEADER, Header};
 use crate::table::{self, Opened};
 use crate::{output, resources, signals, units};
@@ -13,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use strata_games::TableName;
 
 /// Which file, and what to do with it.
 #[derive(clap::Args, Debug)]
@@ -69,6 +71,20 @@ struct Compared {
     over: u64,
 }
 
+impl Report {
+    /// Adds what a comparison with a table found; `numbers` are what was compared, and how far off they are.
+    fn compare(&mut self, table: &TableName, difference: Difference, known_drift: f64, (numbers, off): (&str, &str)) {
+        let Difference { largest, at, over } = difference;
+        if over > 0 {
+            let count = units::count(over);
+            self.problems.push(format!(
+                "{count} {numbers} are further from the table than rounding moves them; the worst is {largest:.6} {off}, at {at}"
+            ));
+        }
+        self.compared = Some(Compared { table: table.to_string(), largest_difference: largest, at, known_drift, over });
+    }
+}
+
 /// A file that is open, and whose header and length are right.
 struct Database {
     file: File,
@@ -101,6 +117,20 @@ impl Database {
     /// Reads bytes at a place.
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Failure> {
         self.file.read_exact_at(into, at).map_err(|e| Failure::failed(format!("cannot read {}: {e}", self.shown)))
+    }
+
+    /// Reads all of it, if there is memory for it.
+    fn read_all(&self, doing: &str) -> Result<Vec<u8>, Failure> {
+        resources::expect_memory(self.bytes, &format!("{doing} it takes"), "use a machine with more memory")?;
+        let mut bytes = vec![0; usize::try_from(self.bytes).unwrap_or(0)];
+        self.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// What is known of a file of so many positions before anything in it was checked.
+    fn report(&self, positions: u64) -> Report {
+        let (file, kind) = (self.path.clone(), self.header.to_string());
+        Report { file, kind, positions, bytes: self.bytes, compared: None, problems: Vec::new() }
     }
 
     /// Refuses a file of another length.

@@ -1,6 +1,7 @@
 //! What the machine has: cores, memory, room on a disk. Limits of a container (cgroup version 2) count.
 
 use crate::failure::Failure;
+use crate::units;
 use std::path::{Path, PathBuf};
 
 /// Cores that this process may use.
@@ -68,6 +69,17 @@ pub fn used_by(dir: &Path) -> u64 {
             _ => 0,
         })
         .sum()
+}
+
+/// Refuses what certainly does not fit in memory: `what` takes so many bytes.
+pub fn expect_memory(needed: u64, what: &str, help: &str) -> Result<(), Failure> {
+    match available_memory() {
+        Some(free) if free < needed => {
+            let (needed, free) = (units::bytes(needed), units::bytes(free));
+            Err(Failure::failed(format!("{what} {needed} of memory, and {free} are free")).help(help))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! bias, and compares column 0 of every position with that of fair dice.
 
 use crate::failure::Failure;
-use crate::{output, resources, signals, units};
+use crate::{output, resources, signals};
 use clap::Subcommand;
 use serde::Serialize;
 use strata_games::memory::{MemoryIo, MemoryTable};
@@ -140,11 +140,8 @@ fn solve(name: &TableName) -> Result<(Box<dyn StateSpace>, MemoryTable), Failure
     // Two tables at a time, and of each what is kept and what was just made; a distribution has up to some 30 numbers.
     let numbers = space.scalar_columns().len() as u64 + 30 * space.dist_columns().len() as u64;
     let needed = positions * numbers * 8 * 4;
-    if let Some(free) = resources::available_memory().filter(|&free| free < needed) {
-        let (needed, free) = (units::bytes(needed), units::bytes(free));
-        return Err(Failure::failed(format!("studying {name} takes up to {needed} of memory, and {free} are free"))
-            .help("study a smaller table, or use a machine with more memory"));
-    }
+    let help = "study a smaller table, or use a machine with more memory";
+    resources::expect_memory(needed, &format!("studying {name} takes up to"), help)?;
     let mut io = MemoryIo::new(space.as_ref());
     let failed = |e: TaskError| Failure::failed(format!("{name} cannot be built: {e}"));
     while io.step().map_err(failed)?.is_some() {

@@ -1,10 +1,10 @@
 //! One-sided databases: entries that follow each other, chances that add up, and means beside the exact ones.
 
-use super::{Answer, Compared, Database, Report, expect_table};
+use super::{Answer, Database, Report, expect_table};
 use crate::failure::Failure;
 use crate::gnubg::{HEADER, Header, ONE_SIDED_CHECKERS, compare};
 use crate::table::Opened;
-use crate::{resources, units};
+use crate::units;
 use strata_games::bearoff::Bearoff;
 use strata_games::bearoff::gnubg::{self, Chances, MOST_ROLLS, WHOLE};
 use strata_games::{FAIR_DOUBLES, SpecBearoff, StateSpace};
@@ -26,14 +26,19 @@ struct Content {
 type Bad = String;
 
 impl Content {
+    /// Bytes of an entry of compressed files.
+    fn width(&self) -> usize {
+        if self.gammons { 8 } else { 6 }
+    }
+
     /// Bytes before the chances of compressed files.
     fn data(&self) -> usize {
-        HEADER + self.positions * if self.gammons { 8 } else { 6 }
+        HEADER + self.positions * self.width()
     }
 
     /// The entry of a position: where its chances start, counted in numbers, and the span and first number of rolls of each distribution.
     fn entry(&self, index: usize) -> Option<(usize, [(usize, usize); 2])> {
-        let width = if self.gammons { 8 } else { 6 };
+        let width = self.width();
         let entry = self.bytes.get(HEADER + index * width..HEADER + (index + 1) * width)?;
         let offset = u32::from_le_bytes(*entry.first_chunk()?);
         let span = |at: usize| Some((usize::from(*entry.get(at)?), usize::from(*entry.get(at + 1)?)));
@@ -77,14 +82,8 @@ fn load(database: &Database) -> Result<(Bearoff, Content), Failure> {
     if !compressed || database.bytes < least {
         database.expect_length(least)?;
     }
-    if let Some(free) = resources::available_memory().filter(|&free| free < database.bytes) {
-        let (bytes, free) = (units::bytes(database.bytes), units::bytes(free));
-        return Err(Failure::failed(format!("reading it takes {bytes} of memory, and {free} are free"))
-            .help("use a machine with more memory"));
-    }
     let positions = usize::try_from(positions).unwrap_or(usize::MAX);
-    let mut content = Content { bytes: vec![0; usize::try_from(database.bytes).unwrap_or(0)], gammons, compressed, positions };
-    database.read(0, &mut content.bytes)?;
+    let content = Content { bytes: database.read_all("reading")?, gammons, compressed, positions };
     if compressed {
         // The chances of the last position are the last of the file.
         let end = content.entry(positions - 1).map(|(offset, spans)| offset + spans[0].0 + spans[1].0);
@@ -154,14 +153,7 @@ pub(super) fn check(database: &Database, opened: Option<&Opened>) -> Result<Repo
     if further > LISTED {
         problems.push(format!("{} more like these", units::count(further - LISTED)));
     }
-    let mut report = Report {
-        file: database.path.clone(),
-        kind: database.header.to_string(),
-        positions: content.positions as u64,
-        bytes: database.bytes,
-        compared: None,
-        problems,
-    };
+    let mut report = Report { problems, ..database.report(content.positions as u64) };
     let Some(opened) = opened else { return Ok(report) };
     expect_table(database, opened, &space.name().to_string())?;
     let mean = |index: usize| match content.chances(index) {
@@ -170,21 +162,7 @@ pub(super) fn check(database: &Database, opened: Option<&Opened>) -> Result<Repo
         Err(what) => Err(Failure::failed(format!("{}: {what}", database.shown)).help("check it without --table first")),
     };
     let difference = compare::one_sided(opened, content.positions, KNOWN_DRIFT, mean)?;
-    if difference.over > 0 {
-        report.problems.push(format!(
-            "{} means are further from the table than rounding moves them; the worst is {:.6} rolls off, at {}",
-            units::count(difference.over),
-            difference.largest,
-            difference.at
-        ));
-    }
-    report.compared = Some(Compared {
-        table: space.name().to_string(),
-        largest_difference: difference.largest,
-        at: difference.at,
-        known_drift: KNOWN_DRIFT,
-        over: difference.over,
-    });
+    report.compare(space.name(), difference, KNOWN_DRIFT, ("means", "rolls off"));
     Ok(report)
 }
 

@@ -1,10 +1,9 @@
 //! Two-sided databases: the length, and every equity beside the exact one.
 
-use super::{Answer, Compared, Database, Report, expect_table};
+use super::{Answer, Database, Report, expect_table};
 use crate::failure::Failure;
 use crate::gnubg::{HEADER, Header, compare};
 use crate::table::Opened;
-use crate::{resources, units};
 use strata_games::bearoff::TwoSided;
 use strata_games::bearoff::two_sided::gnubg::{NUMBERS, Record, equity};
 use strata_games::{FAIR_DOUBLES, SpecTwoSided, StateSpace};
@@ -19,6 +18,7 @@ fn known_drift(database: &Database) -> f64 {
         Header::OneSided { .. } => 0.0,
     }
 }
+
 /// What the numbers of a record are.
 const NAMES: [&str; NUMBERS] = ["cubeless", "owned", "centred", "opponent"];
 
@@ -57,23 +57,10 @@ pub(super) fn position(database: &Database, position: &str) -> Result<Answer, Fa
 
 pub(super) fn check(database: &Database, opened: Option<&Opened>) -> Result<Report, Failure> {
     let (space, positions) = game(database)?;
-    let mut report = Report {
-        file: database.path.clone(),
-        kind: database.header.to_string(),
-        positions: positions * positions,
-        bytes: database.bytes,
-        compared: None,
-        problems: Vec::new(),
-    };
+    let mut report = database.report(positions * positions);
     let Some(opened) = opened else { return Ok(report) };
     expect_table(database, opened, &space.name().to_string())?;
-    if let Some(free) = resources::available_memory().filter(|&free| free < database.bytes) {
-        let (bytes, free) = (units::bytes(database.bytes), units::bytes(free));
-        return Err(Failure::failed(format!("comparing takes {bytes} of memory, and {free} are free"))
-            .help("use a machine with more memory"));
-    }
-    let mut bytes = vec![0; usize::try_from(database.bytes).unwrap_or(0)];
-    database.read(0, &mut bytes)?;
+    let bytes = database.read_all("comparing")?;
     let numbers = if cubeful(database) { NUMBERS } else { 1 };
     let record = |us: u32, them: u32| -> Record {
         let at = HEADER + (us as usize * positions as usize + them as usize) * numbers * 2;
@@ -82,21 +69,8 @@ pub(super) fn check(database: &Database, opened: Option<&Opened>) -> Result<Repo
             _ => 0,
         })
     };
-    let difference = compare::two_sided(opened, &space, cubeful(database), known_drift(database), record)?;
-    if difference.over > 0 {
-        report.problems.push(format!(
-            "{} numbers are further from the table than rounding moves them; the worst is {:.6} off, at {}",
-            units::count(difference.over),
-            difference.largest,
-            difference.at
-        ));
-    }
-    report.compared = Some(Compared {
-        table: space.name().to_string(),
-        largest_difference: difference.largest,
-        at: difference.at,
-        known_drift: known_drift(database),
-        over: difference.over,
-    });
+    let drift = known_drift(database);
+    let difference = compare::two_sided(opened, &space, cubeful(database), drift, record)?;
+    report.compare(space.name(), difference, drift, ("numbers", "off"));
     Ok(report)
 }

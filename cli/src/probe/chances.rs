@@ -16,6 +16,7 @@ use strata_games::{Aim, Position, StateSpace};
 const FOLLOWED: usize = 2000;
 /// Rolls that are followed.
 const ROLLS: usize = 40;
+
 /// For the player on roll.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug)]
 pub(super) struct Chances {
@@ -41,10 +42,9 @@ pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position)
         let is_ours = roll % 2 == 0;
         let mut open: Vec<(u128, f64)> = Vec::new();
         for (position, chance) in std::mem::take(&mut now) {
-            let end = space.outcomes(Position(position)).into_iter().find(|outcome| outcome.label == "over");
-            let is_over = end.is_some();
+            let end = space.end(Position(position));
             let value = match end {
-                Some(outcome) => space.terminal_value(outcome.state),
+                Some(value) => value,
                 None if space.has_gammons(Position(position)) => {
                     open.push((position, chance));
                     continue;
@@ -56,7 +56,7 @@ pub(super) fn two_sided(probe: &Probe<'_>, space: &TwoSided, position: Position)
                 }
             };
             // An end that is worth more than 1 is a gammon.
-            let gammon = if is_over && value.abs() > 1.0 { chance } else { 0.0 };
+            let gammon = if end.is_some() && value.abs() > 1.0 { chance } else { 0.0 };
             let win = (value.clamp(-1.0, 1.0) + 1.0) / 2.0;
             let (wins, wins_gammon) = if is_ours { (win, value > 0.0) } else { (1.0 - win, value < 0.0) };
             chances.win += chance * wins;

@@ -1,6 +1,7 @@
 //! The 21 rolls of two dice and their chances.
 
 use crate::name::FAIR_DOUBLES;
+use crate::space::{Outcome, Position};
 
 /// The rolls, larger die first, in the order in which everything here sums over them.
 pub(super) const ROLLS: [(u8, u8); 21] = [
@@ -52,6 +53,18 @@ impl Dice {
     /// The chance of a roll.
     pub fn chance(&self, roll: usize) -> f64 {
         self.weights[roll] / self.divisor
+    }
+
+    /// What chance does from a key: the 21 rolls, whose numbers, from 1, are put from bit `shift` on.
+    pub fn outcomes(&self, key: Position, shift: u32) -> Vec<Outcome> {
+        (1_u128..)
+            .zip(ROLLS)
+            .map(|(number, (high, low))| Outcome {
+                chance: self.chance(number as usize - 1),
+                label: format!("{high}{low}"),
+                state: Position(key.0 | number << shift),
+            })
+            .collect()
     }
 
     /// Mean number of pips of a roll: 49/6 with fair dice.

@@ -223,14 +223,7 @@ impl StateSpace for Bearoff {
         if !self.sums(key).is_some_and(|sums| sums != Sums::OFF) {
             return Vec::new();
         }
-        (1_u128..)
-            .zip(ROLLS)
-            .map(|(number, (high, low))| Outcome {
-                chance: self.dice.chance(number as usize - 1),
-                label: format!("{high}{low}"),
-                state: Position(key.0 | number << ROLL_SHIFT),
-            })
-            .collect()
+        self.dice.outcomes(key, ROLL_SHIFT)
     }
 
     fn choices(&self, state: Position) -> Vec<Choice> {

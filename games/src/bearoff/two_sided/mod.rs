@@ -140,8 +140,16 @@ impl TwoSided {
 
     /// Whether a gammon can still be won by somebody, so that the game is worth more than 1: whether a player has all 15 checkers.
     pub fn has_gammons(&self, position: Position) -> bool {
-        let is_full = |sums: Sums| sums.get(self.spec.points - 1) == 15;
-        self.pair(position).is_some_and(|(roller, other)| is_full(roller) || is_full(other))
+        self.pair(position).is_some_and(|(roller, other)| self.is_full(roller) || self.is_full(other))
+    }
+
+    /// What a pair is worth where the game is over; nothing where it is not.
+    pub fn end(&self, position: Position) -> Option<f64> {
+        self.pair(position).filter(|&pair| is_over(pair)).map(|pair| self.worth(pair))
+    }
+
+    fn is_full(&self, sums: Sums) -> bool {
+        sums.get(self.spec.points - 1) == 15
     }
 
     fn start(&self) -> (Sums, Sums) {
@@ -156,11 +164,10 @@ impl TwoSided {
 
     /// What a pair is worth where a side has nothing left.
     fn worth(&self, (roller, other): (Sums, Sums)) -> f64 {
-        let is_gammon = |loser: Sums| loser.get(self.spec.points - 1) == 15;
         match roller == Sums::OFF {
-            true if is_gammon(other) => 2.0,
+            true if self.is_full(other) => 2.0,
             true => 1.0,
-            false if is_gammon(roller) => -2.0,
+            false if self.is_full(roller) => -2.0,
             false => -1.0,
         }
     }
@@ -251,14 +258,7 @@ impl StateSpace for TwoSided {
         if is_over(pair) {
             return vec![Outcome { chance: 1.0, label: "over".into(), state: Position(key.0 | OVER << ROLL_SHIFT) }];
         }
-        (1_u128..)
-            .zip(ROLLS)
-            .map(|(number, (high, low))| Outcome {
-                chance: self.dice.chance(number as usize - 1),
-                label: format!("{high}{low}"),
-                state: Position(key.0 | number << ROLL_SHIFT),
-            })
-            .collect()
+        self.dice.outcomes(key, ROLL_SHIFT)
     }
 
     fn choices(&self, state: Position) -> Vec<Choice> {
@@ -270,8 +270,7 @@ impl StateSpace for TwoSided {
     }
 
     fn terminal_value(&self, state: Position) -> f64 {
-        let pair = self.pair(Position(state.0 & u128::from(u64::MAX)));
-        pair.filter(|&pair| is_over(pair)).map_or(0.0, |pair| self.worth(pair))
+        self.end(Position(state.0 & u128::from(u64::MAX))).unwrap_or(0.0)
     }
 
     fn expand(&self, key: Position, into: &mut Expansion) {
