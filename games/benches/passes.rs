@@ -12,7 +12,8 @@ use strata_games::*;
 struct Kept {
     indexes: Mutex<HashMap<(Layer, u32), Bitmap>>,
     work: Mutex<HashMap<(Layer, u32), Columns>>,
-    numbers: Mutex<HashMap<(Layer, u32), memory::HeapNumbers>>,
+    numbers: Mutex<HashMap<(Layer, u32), memory::HeapNumbers<f32>>>,
+    doubles: Mutex<HashMap<(Layer, u32), memory::HeapNumbers<f64>>>,
     counts: Mutex<Counts>,
     facts: Mutex<Vec<(String, f64)>>,
 }
@@ -30,8 +31,17 @@ impl TaskIo for Kept {
     fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError> {
         Ok(self.work.lock().unwrap()[&(layer, shard)].clone())
     }
-    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
+    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f32>>, TaskError> {
         Ok(Box::new(self.numbers.lock().unwrap()[&(layer, shard)].clone()))
+    }
+    fn map_doubles(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f64>>, TaskError> {
+        Ok(Box::new(self.doubles.lock().unwrap()[&(layer, shard)].clone()))
+    }
+    fn put_doubles(&self, layer: Layer, shard: u32, numbers: &[f64]) -> Result<(), TaskError> {
+        let mut kept = self.doubles.lock().unwrap();
+        kept.retain(|(kept, _), _| kept.0 + 24 >= layer.0);
+        kept.insert((layer, shard), numbers.into());
+        Ok(())
     }
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {
         let mut kept = self.numbers.lock().unwrap();

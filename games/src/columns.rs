@@ -7,6 +7,8 @@ pub struct Columns {
     pub scalars: Vec<Vec<f64>>,
     /// One number a key, computed in f32. Scalar columns too, after the others.
     pub singles: Vec<Vec<f32>>,
+    /// Numbers of a working file in an order of the game's own.
+    pub doubles: Vec<Vec<f64>>,
     /// One choice a key: a number from 0 to 3. Scalar columns too, after the others.
     pub choices: Vec<Vec<u8>>,
     /// One distribution a key, in the order of [`dist_columns`](crate::StateSpace::dist_columns).
@@ -20,6 +22,8 @@ pub struct ColumnsView<'a> {
     pub scalars: Vec<&'a [f64]>,
     /// One number a key, computed in f32.
     pub singles: Vec<&'a [f32]>,
+    /// Numbers of a working file in an order of the game's own.
+    pub doubles: Vec<&'a [f64]>,
     /// One choice a key.
     pub choices: Vec<&'a [u8]>,
     /// One distribution a key.
@@ -31,6 +35,7 @@ impl<'a> From<&'a Columns> for ColumnsView<'a> {
         Self {
             scalars: columns.scalars.iter().map(Vec::as_slice).collect(),
             singles: columns.singles.iter().map(Vec::as_slice).collect(),
+            doubles: columns.doubles.iter().map(Vec::as_slice).collect(),
             choices: columns.choices.iter().map(Vec::as_slice).collect(),
             dists: &columns.dists,
         }
@@ -40,7 +45,7 @@ impl<'a> From<&'a Columns> for ColumnsView<'a> {
 impl ColumnsView<'_> {
     /// Number of scalar columns of all forms.
     pub fn scalar_count(&self) -> usize {
-        self.scalars.len() + self.singles.len() + self.choices.len()
+        self.scalars.len() + self.singles.len() + self.doubles.len() + self.choices.len()
     }
 
     /// A copy.
@@ -48,6 +53,7 @@ impl ColumnsView<'_> {
         Columns {
             scalars: self.scalars.iter().map(|values| values.to_vec()).collect(),
             singles: self.singles.iter().map(|values| values.to_vec()).collect(),
+            doubles: self.doubles.iter().map(|values| values.to_vec()).collect(),
             choices: self.choices.iter().map(|values| values.to_vec()).collect(),
             dists: self.dists.to_vec(),
         }
@@ -55,7 +61,7 @@ impl ColumnsView<'_> {
 
     /// Number of bytes in memory.
     pub fn bytes(&self) -> u64 {
-        let scalars: usize = self.scalars.iter().map(|values| values.len()).sum();
+        let scalars: usize = self.scalars.iter().chain(&self.doubles).map(|values| values.len()).sum();
         let singles: usize = self.singles.iter().map(|values| values.len()).sum();
         let choices: usize = self.choices.iter().map(|values| values.len()).sum();
         let dists: usize = self.dists.iter().map(|dists| dists.values.len() * 8 + dists.ends.len() * 9).sum();

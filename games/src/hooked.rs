@@ -47,6 +47,9 @@ impl StateSpace for Hooked {
     fn recursions(&self) -> &'static [Recursion] {
         self.game.recursions()
     }
+    fn number_bytes(&self) -> Option<u64> {
+        self.game.number_bytes()
+    }
     fn precision(&self) -> Precision {
         self.game.precision()
     }

@@ -10,6 +10,7 @@ use crate::columns::{Columns, ColumnsView};
 use crate::keys::{Bitmap, Keys};
 use crate::space::*;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +36,8 @@ fn broken<T>(what: String) -> Result<T, TaskError> {
 enum Artifact {
     Index(Bitmap),
     Work(Columns),
-    Numbers(HeapNumbers),
+    Numbers(HeapNumbers<f32>),
+    Doubles(HeapNumbers<f64>),
     Shard(MemoryShard),
 }
 
@@ -251,26 +253,27 @@ pub fn last_uses(space: &dyn StateSpace) -> BTreeMap<ArtifactId, u32> {
 
 /// Numbers that are in memory all the same.
 #[derive(Clone, Debug)]
-pub struct HeapNumbers {
+pub struct HeapNumbers<T> {
     lines: Arc<Vec<Line>>,
     count: usize,
+    of: PhantomData<T>,
 }
 
 /// A cache line: kernels read whole ones.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-struct Line([f32; 16]);
+struct Line([u64; 8]);
 
-impl From<&[f32]> for HeapNumbers {
-    fn from(numbers: &[f32]) -> Self {
-        let mut lines = vec![Line([0.0; 16]); numbers.len().div_ceil(16)];
+impl<T: bytemuck::Pod> From<&[T]> for HeapNumbers<T> {
+    fn from(numbers: &[T]) -> Self {
+        let mut lines = vec![Line([0; 8]); size_of_val(numbers).div_ceil(size_of::<Line>())];
         bytemuck::cast_slice_mut(&mut lines)[..numbers.len()].copy_from_slice(numbers);
-        Self { lines: Arc::new(lines), count: numbers.len() }
+        Self { lines: Arc::new(lines), count: numbers.len(), of: PhantomData }
     }
 }
 
-impl Numbers for HeapNumbers {
-    fn numbers(&self) -> &[f32] {
+impl<T: bytemuck::Pod + Send + Sync> Numbers<T> for HeapNumbers<T> {
+    fn numbers(&self) -> &[T] {
         &bytemuck::cast_slice(&self.lines)[..self.count]
     }
 }
@@ -321,9 +324,16 @@ impl TaskIo for MemoryIo<'_> {
         }
     }
 
-    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
+    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f32>>, TaskError> {
         match self.input(ArtifactKind::Work, layer, shard)? {
             Artifact::Numbers(numbers) => Ok(Box::new(numbers.clone())),
+            other => broken(format!("working numbers are kept as {other:?}")),
+        }
+    }
+
+    fn map_doubles(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f64>>, TaskError> {
+        match self.input(ArtifactKind::Work, layer, shard)? {
+            Artifact::Doubles(numbers) => Ok(Box::new(numbers.clone())),
             other => broken(format!("working numbers are kept as {other:?}")),
         }
     }
@@ -345,6 +355,14 @@ impl TaskIo for MemoryIo<'_> {
             return broken(format!("{} numbers for the run of ranks {run:?}", numbers.len()));
         }
         self.output(ArtifactKind::Work, layer, shard, Artifact::Numbers(numbers.into()))
+    }
+
+    fn put_doubles(&self, layer: Layer, shard: u32, numbers: &[f64]) -> Result<(), TaskError> {
+        let run = self.run_of(ArtifactKind::Work, layer, shard)?;
+        if numbers.len() as u64 > run.end - run.start {
+            return broken(format!("{} numbers for the run of ranks {run:?}", numbers.len()));
+        }
+        self.output(ArtifactKind::Work, layer, shard, Artifact::Doubles(numbers.into()))
     }
 
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {

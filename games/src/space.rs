@@ -230,9 +230,9 @@ pub enum TaskError {
 }
 
 /// Numbers that somebody else keeps, in memory or in a file.
-pub trait Numbers: Send + Sync {
+pub trait Numbers<T>: Send + Sync {
     /// All of them, from an address that is a multiple of 64.
-    fn numbers(&self) -> &[f32];
+    fn numbers(&self) -> &[T];
     /// They will not be used for a while: they need not stay in memory.
     fn release(&self) {}
 }
@@ -253,13 +253,20 @@ pub trait TaskIo: Sync {
         Ok(())
     }
     /// The numbers of an input that [`put_numbers`](Self::put_numbers) wrote, in place: as many as the run of the part has ranks.
-    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError>;
+    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f32>>, TaskError>;
+    /// The numbers of an input that [`put_doubles`](Self::put_doubles) wrote, in place: at most as many as the run of the part has ranks.
+    fn map_doubles(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f64>>, TaskError>;
     /// Writes an output of a kind that holds nothing but keys.
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`].
     fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`] that is numbers in an order of the game's own: one for each of its ranks.
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError>;
+    /// Writes an output of kind [`ArtifactKind::Work`] that is numbers in an order of the game's own: no more than it has ranks.
+    fn put_doubles(&self, layer: Layer, shard: u32, numbers: &[f64]) -> Result<(), TaskError>;
+    /// Takes mapped inputs out of this process's memory when it has more than it should. A kernel that reads them here and there
+    /// calls it every few hundred positions, from any thread.
+    fn relieve(&self) {}
     /// Writes an output of kind [`ArtifactKind::Shard`]: the values are packed, the keys written beside them.
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError>;
     /// Records what was counted. Called by one pass of the game, once for every shard of every layer.
@@ -497,6 +504,10 @@ pub trait StateSpace: Send + Sync {
     /// In which numbers kernels compute values.
     fn precision(&self) -> Precision {
         Precision::Double
+    }
+    /// Bytes of a rank of a part, in a game whose working files are numbers in an order of its own; `None` where they are columns.
+    fn number_bytes(&self) -> Option<u64> {
+        None
     }
     /// How the columns that play decides about follow from each other. The first is that of column 0.
     fn recursions(&self) -> &'static [Recursion] {

@@ -110,9 +110,7 @@ pub(crate) fn fixed_chance(q: u32) -> f64 {
 
 /// Scalars for publication, or exactly.
 pub(crate) fn pack_scalars(values: &[f64], exact: bool) -> Result<Packed, Unfit> {
-    if let Some((key, v)) = values.iter().enumerate().find(|(_, v)| !v.is_finite()) {
-        return Err(Unfit { key: key as u64, what: format!("the value is {v}, not a finite number") });
-    }
+    all_finite(values)?;
     let Some(&first) = values.first() else {
         return Ok(Packed { form: Form::Constant, base: 0.0, step: 0.0, error: 0.0, bytes: Vec::new() });
     };
@@ -148,6 +146,19 @@ pub(crate) fn pack_scalars(values: &[f64], exact: bool) -> Result<Packed, Unfit>
     // The difference was rounded itself: the next number up is a bound.
     let error = if error > 0.0 { f64::next_up(error) } else { 0.0 };
     Ok(if error.is_finite() { Packed { form: Form::Fixed, base, step, error, bytes } } else { pack_exactly(values) })
+}
+
+/// Values as they are, whatever they are: all of a column in one form.
+pub(crate) fn pack_doubles(values: &[f64]) -> Result<Packed, Unfit> {
+    all_finite(values)?;
+    Ok(pack_exactly(values))
+}
+
+fn all_finite(values: &[f64]) -> Result<(), Unfit> {
+    match values.iter().enumerate().find(|(_, v)| !v.is_finite()) {
+        Some((key, v)) => Err(Unfit { key: key as u64, what: format!("the value is {v}, not a finite number") }),
+        None => Ok(()),
+    }
 }
 
 /// Values in f32 for publication, each of them at most `allowance` from the exact one.

@@ -60,8 +60,8 @@ pub struct ShardFile {
     bytes: Bytes,
     layout: Layout,
     index_checked: AtomicBool,
-    /// Where the values are that [`ShardFile::singles`] found to be in one piece, by scalar column.
-    singles: Vec<OnceLock<Range<usize>>>,
+    /// Where the values are that were found to be in one piece, and their form, by scalar column.
+    in_place: Vec<OnceLock<(Form, Range<usize>)>>,
     /// For each column, one bit for each group whose checksum was found right.
     groups_checked: Vec<Vec<AtomicU64>>,
     /// Numbers of the scalar columns among the columns, and of the distribution columns.
@@ -106,7 +106,7 @@ impl ShardFile {
         Ok(Self {
             path: path.to_owned(),
             groups_checked: layout.columns.iter().map(|(info, _)| words(info)).collect(),
-            singles: numbers(false).iter().map(|_| OnceLock::new()).collect(),
+            in_place: numbers(false).iter().map(|_| OnceLock::new()).collect(),
             scalar_columns: numbers(false),
             dist_columns: numbers(true),
             bytes,
@@ -215,17 +215,29 @@ impl ShardFile {
     /// The values of a scalar column of a work file that were computed in f32, in place. Their checksums are not looked at: they are for
     /// files whose hash was found right ([`check_file`](crate::check_file)).
     pub fn singles(&self, column: usize) -> Result<&[f32], ShardError> {
+        self.in_place(column, Form::Single)
+    }
+
+    /// The same of a column that is in f64, all of it without a break.
+    pub fn doubles(&self, column: usize) -> Result<&[f64], ShardError> {
+        self.in_place(column, Form::Exact)
+    }
+
+    fn in_place<T: bytemuck::AnyBitPattern>(&self, column: usize, form: Form) -> Result<&[T], ShardError> {
         let of = self.column("scalar column", &self.scalar_columns, column)?;
-        let malformed = || of.fault(Corruption::Malformed("the values are not f32 in one piece".into()));
-        let range = match self.singles[column].get() {
-            Some(range) => range.clone(),
+        let malformed = || of.fault(Corruption::Malformed(format!("the values are not numbers of {} bytes in one piece", size_of::<T>())));
+        let (found, range) = match self.in_place[column].get() {
+            Some(found) => found.clone(),
             None => {
-                let range = of.one_piece()?.ok_or_else(malformed)?;
+                let range = of.one_piece(form)?.ok_or_else(malformed)?;
                 self.bytes.read_in_order(range.clone());
-                self.singles[column].get_or_init(|| range).clone()
+                self.in_place[column].get_or_init(|| (form, range)).clone()
             }
         };
-        bytemuck::try_cast_slice(&self.bytes.as_slice()[range]).map_err(|_| malformed())
+        match bytemuck::try_cast_slice(&self.bytes.as_slice()[range]) {
+            Ok(values) if found == form => Ok(values),
+            _ => Err(malformed()),
+        }
     }
 
     /// Takes the file out of this process's memory; what is read again comes from the system's cache, or the disk.
@@ -296,13 +308,13 @@ impl<'a> Column<'a> {
         self.file.fault(self.span.section.clone(), cause)
     }
 
-    /// The bytes of the file that have all values, if they are f32 and follow each other.
-    fn one_piece(&self) -> Result<Option<Range<usize>>, ShardError> {
+    /// The bytes of the file that have all values, if they have this form and follow each other.
+    fn one_piece(&self, form: Form) -> Result<Option<Range<usize>>, ShardError> {
         let mut end = 0;
         for number in 0..self.groups() {
             let group = read_group(self.bytes, number, self.groups(), true).map_err(|cause| self.fault(cause))?.group;
             let is_next = group.offset == end && group.fits(false, self.keys_in(number));
-            if group.form != Form::Single || group.codec != Codec::Raw || !is_next {
+            if group.form != form || group.codec != Codec::Raw || !is_next {
                 return Ok(None);
             }
             end += u64::from(group.raw_length);

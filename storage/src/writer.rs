@@ -15,7 +15,7 @@ use crate::index::IndexSet;
 use crate::layout::{
     self, CHOICE_GROUP, ColumnInfo, Crc, DIST_GROUP, MAX_NAME, MAX_SCALAR_GROUP, SCALAR_GROUP, SectionKind, Written,
 };
-use crate::pack::{Packed, Unfit, pack_choices, pack_dists, pack_halves, pack_scalars, pack_singles};
+use crate::pack::{Packed, Unfit, pack_choices, pack_dists, pack_doubles, pack_halves, pack_scalars, pack_singles};
 use crate::record::{FileKind, FileRecord, artifact_path};
 use rayon::prelude::*;
 use sha2::Digest as _;
@@ -39,6 +39,13 @@ pub enum ColumnRef<'a> {
         values: &'a [f32],
         /// How far the values may be from the exact ones.
         allowance: f64,
+    },
+    /// Numbers in an order of the game's own, one a key: of work files only, which have them as they are, in one piece.
+    Double {
+        /// Its name.
+        name: &'a str,
+        /// One value a key.
+        values: &'a [f64],
     },
     /// One whole number from 0 to 3 a key, read as a scalar.
     Choice {
@@ -143,6 +150,7 @@ impl<'a> ColumnRef<'a> {
         match *self {
             ColumnRef::Scalar { name, .. }
             | ColumnRef::Single { name, .. }
+            | ColumnRef::Double { name, .. }
             | ColumnRef::Choice { name, .. }
             | ColumnRef::Dist { name, .. } => name,
         }
@@ -150,10 +158,10 @@ impl<'a> ColumnRef<'a> {
 
     fn info(&self, kind: FileKind) -> ColumnInfo {
         match *self {
-            ColumnRef::Single { name, .. } if kind == FileKind::Work => {
+            ColumnRef::Single { name, .. } | ColumnRef::Double { name, .. } if kind == FileKind::Work => {
                 ColumnInfo { name: name.to_owned(), dist: false, group: MAX_SCALAR_GROUP }
             }
-            ColumnRef::Scalar { name, .. } | ColumnRef::Single { name, .. } => {
+            ColumnRef::Scalar { name, .. } | ColumnRef::Single { name, .. } | ColumnRef::Double { name, .. } => {
                 ColumnInfo { name: name.to_owned(), dist: false, group: SCALAR_GROUP }
             }
             ColumnRef::Choice { name, .. } => ColumnInfo { name: name.to_owned(), dist: false, group: CHOICE_GROUP },
@@ -163,7 +171,7 @@ impl<'a> ColumnRef<'a> {
 
     fn keys(&self) -> u64 {
         match *self {
-            ColumnRef::Scalar { values, .. } => values.len() as u64,
+            ColumnRef::Scalar { values, .. } | ColumnRef::Double { values, .. } => values.len() as u64,
             ColumnRef::Single { values, .. } => values.len() as u64,
             ColumnRef::Choice { values, .. } => values.len() as u64,
             ColumnRef::Dist { ends, .. } => ends.len() as u64,
@@ -193,6 +201,7 @@ impl<'a> ColumnRef<'a> {
         let at = |i: u64| usize::try_from(i).unwrap_or(usize::MAX);
         match *self {
             ColumnRef::Scalar { values, .. } => pack_scalars(&values[at(from)..at(to)], exact),
+            ColumnRef::Double { values, .. } => pack_doubles(&values[at(from)..at(to)]),
             ColumnRef::Single { values, .. } if exact => pack_singles(&values[at(from)..at(to)]),
             ColumnRef::Single { values, allowance, .. } => pack_halves(&values[at(from)..at(to)], allowance),
             ColumnRef::Choice { values, .. } => pack_choices(&values[at(from)..at(to)]),

@@ -8,6 +8,7 @@ use crate::control::Control;
 use crate::convert::{artifact_id, file_kind};
 use crate::error::IoFault;
 use crate::execute::Output;
+use crate::relief::Relief;
 use crate::verified;
 use crate::writer::{WRITERS, Write, Writer};
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub(crate) struct FileIo<'a> {
     counts: Mutex<BTreeMap<(Layer, u32), Counts>>,
     stats: Mutex<BTreeMap<(Layer, u32), LayerStats>>,
     facts: Mutex<BTreeMap<String, f64>>,
+    relief: Mutex<Relief>,
 }
 
 /// The keys of an output, as they wait for the disk.
@@ -120,7 +122,7 @@ impl Target<'_> {
         let is_work = self.artifact.kind == ArtifactKind::Work;
         let numbers = columns.scalar_count();
         let few = is_work && (1..=scalars.len()).contains(&numbers);
-        if numbers != scalars.len() && !few || columns.dists.len() != dists.len() {
+        if numbers != scalars.len() && !few || columns.dists.len() != dists.len() && columns.doubles.is_empty() {
             let ArtifactId { layer, shard, .. } = self.artifact;
             let (a, b) = (numbers, columns.dists.len());
             return Err(IoFault::Plan(format!(
@@ -132,6 +134,8 @@ impl Target<'_> {
         let (after, allowance) = (columns.scalars.len(), self.space.precision().allowance());
         let singles = scalars.iter().skip(after).zip(&columns.singles);
         let singles = singles.map(|(&name, values)| ColumnRef::Single { name, values, allowance });
+        let doubles = scalars.iter().skip(after + columns.singles.len()).zip(&columns.doubles);
+        let doubles = doubles.map(|(&name, values)| ColumnRef::Double { name, values });
         let choices = scalars.iter().skip(after + columns.singles.len()).zip(&columns.choices);
         let choices = choices.map(|(&name, values)| ColumnRef::Choice { name, values });
         let scalars = scalars.iter().zip(&columns.scalars).map(|(&name, values)| ColumnRef::Scalar { name, values });
@@ -141,7 +145,7 @@ impl Target<'_> {
             firsts: &dists.firsts,
             values: &dists.values,
         });
-        Ok(scalars.chain(singles).chain(choices).chain(dists).collect())
+        Ok(scalars.chain(singles).chain(doubles).chain(choices).chain(dists).collect())
     }
 }
 
@@ -166,6 +170,7 @@ impl<'a> FileIo<'a> {
             counts: Mutex::default(),
             stats: Mutex::default(),
             facts: Mutex::default(),
+            relief: Mutex::default(),
         }
     }
 
@@ -259,6 +264,23 @@ impl<'a> FileIo<'a> {
         }
     }
 
+    /// Checks that an input has so many numbers, and where they lie.
+    fn in_lines<T>(
+        &self,
+        numbers: &[T],
+        record: &FileRecord,
+        layer: Layer,
+        shard: u32,
+        fits: impl FnOnce(u64, u64) -> bool,
+    ) -> Result<(), TaskError> {
+        let ranks = self.run_of(ArtifactKind::Work, layer, shard).map_or(0, |(run, _)| run.end - run.start);
+        if fits(numbers.len() as u64, ranks) && numbers.as_ptr().addr().is_multiple_of(LINE) {
+            return Ok(());
+        }
+        let cause = format!("it has {} numbers for {ranks} ranks, or they are not in whole cache lines", numbers.len());
+        self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause })
+    }
+
     fn read<T>(&self, result: Result<T, ShardError>) -> Result<T, TaskError> {
         result.or_else(|error| self.fail(bad_input(error)))
     }
@@ -293,14 +315,24 @@ fn bad_input(error: ShardError) -> IoFault {
 }
 
 /// A work file of numbers, which was found to be one.
-struct FileNumbers(ShardFile);
+#[derive(Clone)]
+struct FileNumbers(Arc<ShardFile>);
 
 /// Numbers are handed to kernels in whole cache lines.
 const LINE: usize = 64;
 
-impl Numbers for FileNumbers {
+impl Numbers<f32> for FileNumbers {
     fn numbers(&self) -> &[f32] {
         self.0.singles(0).expect("it was found to be in one piece when it was mapped")
+    }
+    fn release(&self) {
+        self.0.release();
+    }
+}
+
+impl Numbers<f64> for FileNumbers {
+    fn numbers(&self) -> &[f64] {
+        self.0.doubles(0).expect("it was found to be in one piece when it was mapped")
     }
     fn release(&self) {
         self.0.release();
@@ -364,15 +396,20 @@ impl TaskIo for FileIo<'_> {
         self.read(file.each_scalars(0, f))
     }
 
-    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers>, TaskError> {
+    fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f32>>, TaskError> {
         let (file, record) = self.input(ArtifactKind::Work, layer, shard)?;
         let numbers = self.read(file.singles(0))?;
-        let ranks = self.run_of(ArtifactKind::Work, layer, shard).map_or(0, |(run, _)| run.end - run.start);
-        if numbers.len() as u64 != ranks || !numbers.as_ptr().addr().is_multiple_of(LINE) {
-            let cause = format!("it has {} numbers instead of {ranks}, or they are not in whole cache lines", numbers.len());
-            return self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause });
-        }
-        Ok(Box::new(FileNumbers(file)))
+        self.in_lines(numbers, record, layer, shard, |count, ranks| count == ranks)?;
+        Ok(Box::new(FileNumbers(Arc::new(file))))
+    }
+
+    fn map_doubles(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f64>>, TaskError> {
+        let (file, record) = self.input(ArtifactKind::Work, layer, shard)?;
+        let numbers = self.read(file.doubles(0))?;
+        self.in_lines(numbers, record, layer, shard, |count, ranks| count <= ranks)?;
+        let numbers = FileNumbers(Arc::new(file));
+        self.relief.lock().unwrap_or_else(PoisonError::into_inner).add(&numbers.0);
+        Ok(Box::new(numbers))
     }
 
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
@@ -386,6 +423,18 @@ impl TaskIo for FileIo<'_> {
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {
         let columns = ColumnsView { singles: vec![numbers], ..ColumnsView::default() };
         self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, None, Some(columns))
+    }
+
+    fn put_doubles(&self, layer: Layer, shard: u32, numbers: &[f64]) -> Result<(), TaskError> {
+        let columns = ColumnsView { doubles: vec![numbers], ..ColumnsView::default() };
+        self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, None, Some(columns))
+    }
+
+    fn relieve(&self) {
+        // Whoever else is looking does it for all.
+        if let Ok(mut relief) = self.relief.try_lock() {
+            relief.relieve(self.memory_bytes - self.memory_bytes / 8);
+        }
     }
 
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {

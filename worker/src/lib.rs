@@ -15,6 +15,7 @@ mod execute;
 mod file_io;
 mod game_table;
 mod link;
+mod relief;
 mod run;
 mod self_test;
 #[cfg(test)]

@@ -84,7 +84,7 @@ impl Board {
 
     /// Where a die can be played, as bits 4q. With a checker outside the home board: points farther than the die. Otherwise points not
     /// nearer than it; where there is none, the farthest checker, which it bears off. Empty only when nothing is on the board.
-    #[inline]
+    #[inline(always)]
     pub fn sources(&self, sums: Sums, die: u8) -> u128 {
         let checkers = self.checkers(sums);
         let pairs = checkers | checkers >> 1;
@@ -104,7 +104,7 @@ impl Board {
     }
 
     /// Plays a die from nibble q, which must be one of its [`sources`](Self::sources).
-    #[inline]
+    #[inline(always)]
     pub fn play(&self, sums: Sums, q: u32, die: u8) -> Sums {
         Sums(sums.0 - (self.steps[usize::from(die)] << (4 * q) & self.full))
     }

@@ -89,7 +89,7 @@ impl Counting {
     }
 
     /// Pip count, and number within the layer.
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, sums: Sums) -> (usize, usize) {
         let row = self.checkers + 2;
         let mut base = 0;

@@ -4,11 +4,12 @@
 //! one roll and weighted by the chance of the roll, add up to the position's own. All sums run over the rolls in one fixed order,
 //! so the same bytes come out whatever the number of threads or tasks.
 
-use super::board::Sums;
-use super::dice::{MOST_PIPS, ROLLS};
-use super::ways::{ByDie, Chains, Goal, Moves, REACH, Values, Ways, Window};
+use super::dice::ROLLS;
+use super::known::{Goal, Held, Known, LANES, ROWS_DOWN, STEPS_DOWN, ShardView, Steps, View, Window, rows, usizes};
+use super::ways::Plays;
 use super::{Bearoff, plan};
 use crate::columns::{Columns, Dists};
+use crate::floats::{self, Floats, Job};
 use crate::keys::Keys;
 use crate::space::*;
 use rayon::prelude::*;
@@ -24,8 +25,47 @@ const PIECE: u64 = 256;
 /// Positions between two reports of progress.
 const REPORT: u64 = 1 << 16;
 
-/// Best plays of the positions of a piece of a layer, by goal.
-type Both = [Chains; 2];
+/// Values of some positions of a layer, in their order.
+struct Piece {
+    columns: Columns,
+    /// For each goal that is not reached.
+    steps: [Vec<Steps>; 2],
+    /// Variances for [`Goal::FirstOff`].
+    variances: Vec<f64>,
+}
+
+impl Piece {
+    fn new() -> Self {
+        let columns = Columns { scalars: vec![Vec::new(); 2], dists: vec![Dists::new(); 2], ..Columns::default() };
+        Self { columns, steps: Default::default(), variances: Vec::new() }
+    }
+
+    fn append(&mut self, mut piece: Piece) {
+        for (all, piece) in self.columns.scalars.iter_mut().zip(&mut piece.columns.scalars) {
+            all.append(piece);
+        }
+        for (all, piece) in self.columns.dists.iter_mut().zip(&mut piece.columns.dists) {
+            let shift = all.values.len() as u64;
+            all.ends.extend(piece.ends.iter().map(|end| end + shift));
+            all.firsts.append(&mut piece.firsts);
+            all.values.append(&mut piece.values);
+        }
+        for (all, piece) in self.steps.iter_mut().zip(&mut piece.steps) {
+            all.append(piece);
+        }
+        self.variances.append(&mut piece.variances);
+    }
+
+    /// Steps and rows as numbers.
+    fn known(&mut self) -> (Vec<f64>, Vec<f64>) {
+        let [mut steps, first] = std::mem::take(&mut self.steps);
+        steps.extend(first);
+        let dists = &self.columns.dists;
+        let fewer = dists[0].len() - self.variances.len();
+        let rows = rows([&self.columns.scalars[1], &self.variances], [&dists[0], &dists[1]], [0, fewer]);
+        (steps.into_flattened(), rows)
+    }
+}
 
 impl Bearoff {
     pub(super) fn run_task(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {
@@ -33,82 +73,69 @@ impl Bearoff {
         let mut window = self.load(layers.start, io)?;
         for pips in layers.clone() {
             let info = &self.plan.layers[pips];
-            let (mut done, mut best) = (Vec::new(), Both::default());
+            let view = self.view(&window);
+            let mut made = Known { steps: Vec::new(), rows: Vec::new() };
             for shard in self.plan.shards(task, pips) {
                 let ordinals = self.plan.ordinals(&self.counting, pips, shard);
-                let (columns, chains) = self.compute(pips, ordinals.clone(), &window, io)?;
-                let keys = self.keys(pips, ordinals.clone(), info.shards[shard].start);
-                let number = plan::small(shard);
-                io.put_shard(info.layer, number, Keys::Sorted(&keys), (&columns).into())?;
-                if self.plan.is_read_later(pips) {
-                    io.put_work(info.layer, number, (&columns).into())?;
-                }
+                let mut piece = self.compute(pips, ordinals.clone(), &view, io)?;
                 let states = ordinals.end - ordinals.start;
-                io.put_counts(info.layer, number, Counts { states, afterstates: 0, terminal: u64::from(pips == 0) })?;
+                io.put_counts(info.layer, plan::small(shard), Counts { states, afterstates: 0, terminal: u64::from(pips == 0) })?;
                 if pips == self.counting.pips() {
                     // The layer of the most pips has one position: everything on the farthest point.
-                    io.put_fact("value", columns.scalars[0][0]);
-                    io.put_fact("variance", columns.scalars[1][0]);
+                    io.put_fact("value", piece.columns.scalars[0][0]);
+                    io.put_fact("variance", piece.columns.scalars[1][0]);
                 }
-                done.push(columns);
-                append_chains(&mut best, chains);
+                let (steps, rows) = piece.known();
+                if self.plan.is_read_later(pips, ROWS_DOWN) {
+                    io.put_doubles(info.layer, self.plan.rows_part(pips, shard), &rows)?;
+                }
+                if self.plan.is_read_later(pips, STEPS_DOWN) {
+                    io.put_doubles(info.layer, self.plan.steps_part(pips, shard), &steps)?;
+                }
+                if pips + 1 < layers.end {
+                    made.steps.push(Held::Made(steps));
+                    made.rows.push(Held::Made(rows));
+                }
+                let keys = self.keys(pips, ordinals, info.shards[shard].start);
+                io.put_shard(info.layer, plan::small(shard), Keys::Sorted(&keys), (&piece.columns).into())?;
             }
+            drop(view);
             if pips + 1 < layers.end {
-                let mut values = self.values(pips, done);
-                for (ways, best) in values.ways.iter_mut().zip(best) {
-                    ways.best = best;
-                }
-                window.push(values);
+                window.push(made);
             }
         }
         Ok(())
     }
 
-    /// The layers that reach up to `first`, and their best plays as far as they will be read.
+    /// The layers that reach up to `first`.
     fn load(&self, first: usize, io: &dyn TaskIo) -> Result<Window, TaskError> {
-        let lowest = first.saturating_sub(MOST_PIPS);
+        let lowest = first.saturating_sub(ROWS_DOWN);
         let load = |pips: usize| {
             let info = &self.plan.layers[pips];
-            let shards = (0..).zip(&info.shards).map(|(shard, _)| io.load_work(info.layer, shard));
-            Ok(self.values(pips, shards.collect::<Result<_, TaskError>>()?))
+            let map = |part: u32| io.map_doubles(info.layer, part).map(Held::Mapped);
+            let shards = 0..info.shards.len();
+            let rows = shards.clone().map(|shard| map(self.plan.rows_part(pips, shard))).collect::<Result<_, _>>()?;
+            let steps = match pips + STEPS_DOWN >= first {
+                true => shards.map(|shard| map(self.plan.steps_part(pips, shard))).collect::<Result<_, _>>()?,
+                false => Vec::new(),
+            };
+            Ok(Known { steps, rows })
         };
         let layers = (lowest..first).into_par_iter().map(load).collect::<Result<Vec<_>, TaskError>>()?;
-        let mut window = Window { lowest, layers: layers.into() };
-        for pips in first.saturating_sub(REACH[0])..first {
-            let counts = REACH.iter().filter(|&reach| pips + reach >= first).count();
-            let chains = self.chains(pips, counts, &window);
-            for (ways, best) in window.layers[pips - lowest].ways.iter_mut().zip(chains) {
-                ways.best = best;
-            }
-            io.progress(self.plan.layers[pips].layer, 0)?;
-        }
-        Ok(window)
+        Ok(Window { lowest, layers: layers.into() })
     }
 
-    fn values(&self, pips: usize, shards: Vec<Columns>) -> Values {
-        let reached = plan::whole(self.counting.with_fewer(pips, self.spec.checkers));
-        let mut all = Ways { reached: usize::from(pips == 0), ..Ways::default() };
-        let mut first = Ways { reached, ..Ways::default() };
-        let (mut starts, mut dists) = (Vec::new(), Vec::new());
-        let mut start = 0;
-        for columns in shards {
-            let [mean, variance] = <[_; 2]>::try_from(columns.scalars).expect("two scalar columns");
-            let columns = <[Dists; 2]>::try_from(columns.dists).expect("two distributions");
-            let end = start + mean.len();
-            for ordinal in reached.clamp(start, end)..end {
-                let (mean, variance) = moments(columns[1].get(ordinal - start));
-                first.mean.push(mean);
-                first.variance.push(variance);
-            }
-            append(&mut all.mean, mean);
-            append(&mut all.variance, variance);
-            starts.push(start);
-            dists.push(columns);
-            start = end;
+    fn view<'w>(&self, window: &'w Window) -> View<'w> {
+        let mut view = View::new(window.lowest);
+        for (pips, known) in (window.lowest..).zip(&window.layers) {
+            let reached = plan::whole(self.counting.with_fewer(pips, self.spec.checkers));
+            let shard = |(number, rows)| {
+                let ordinals = usizes(&self.plan.ordinals(&self.counting, pips, number));
+                ShardView::new(ordinals, reached, known.steps.get(number), rows)
+            };
+            view.push(reached, self.counting.layer(pips), known.rows.iter().enumerate().map(shard).collect());
         }
-        all.mean.drain(..all.reached);
-        all.variance.drain(..all.reached);
-        Values { ways: [all, first], starts, dists }
+        view
     }
 
     fn keys(&self, pips: usize, ordinals: Range<u64>, first: u64) -> Vec<u64> {
@@ -116,96 +143,23 @@ impl Bearoff {
         ordinals.into_par_iter().map(rank).collect()
     }
 
-    /// The values of a shard, and the best plays of its positions.
-    fn compute(&self, pips: usize, ordinals: Range<u64>, window: &Window, io: &dyn TaskIo) -> Result<(Columns, Both), TaskError> {
+    /// The values of a shard.
+    fn compute(&self, pips: usize, ordinals: Range<u64>, view: &View<'_>, io: &dyn TaskIo) -> Result<Piece, TaskError> {
         let layer = self.plan.layers[pips].layer;
-        let (mut columns, mut best) = (empty(), Both::default());
+        let mut all = Piece::new();
         let mut start = ordinals.start;
         while start < ordinals.end {
             let end = ordinals.end.min(start + REPORT);
-            let pieces: Vec<(Columns, Both)> = pieces(start..end).map(|piece| self.piece(pips, piece, window)).collect();
-            for (piece, chains) in pieces {
-                append_columns(&mut columns, piece);
-                append_chains(&mut best, chains);
-            }
+            let piece = |ordinals: Range<u64>| {
+                io.relieve();
+                floats::run(Positions { space: self, pips, ordinals, view })
+            };
+            let pieces: Vec<Piece> = pieces(start..end).map(piece).collect();
+            pieces.into_iter().for_each(|piece| all.append(piece));
             io.progress(layer, end - start)?;
             start = end;
         }
-        for dists in &mut columns.dists {
-            dists.values.shrink_to_fit();
-        }
-        shrink(&mut best);
-        Ok((columns, best))
-    }
-
-    /// The best plays of a layer whose values are known.
-    fn chains(&self, pips: usize, counts: usize, window: &Window) -> Both {
-        let all = 0..self.counting.layer(pips);
-        let piece = |ordinals: Range<u64>| {
-            let mut best = Both::default();
-            for ordinal in ordinals {
-                let moves = self.moves(self.counting.position(pips, ordinal));
-                for goal in self.open_goals(pips, ordinal) {
-                    push_chains(&mut best, goal, counts, &moves.chains(window, goal, counts));
-                }
-            }
-            best
-        };
-        let pieces: Vec<Both> = pieces(all).map(piece).collect();
-        let mut best = Both::default();
-        pieces.into_iter().for_each(|piece| append_chains(&mut best, piece));
-        shrink(&mut best);
-        best
-    }
-
-    /// The goals that a position has not reached.
-    fn open_goals(&self, pips: usize, ordinal: u64) -> impl Iterator<Item = Goal> {
-        let untouched = ordinal >= self.counting.with_fewer(pips, self.spec.checkers);
-        (pips > 0).then_some(Goal::AllOff).into_iter().chain(untouched.then_some(Goal::FirstOff))
-    }
-
-    fn piece(&self, pips: usize, ordinals: Range<u64>, window: &Window) -> (Columns, Both) {
-        let (mut columns, mut best) = (empty(), Both::default());
-        for ordinal in ordinals {
-            let sums = self.counting.position(pips, ordinal);
-            let moves = self.moves(sums);
-            let mut values = [Value::reached(), Value::reached()];
-            for goal in self.open_goals(pips, ordinal) {
-                push_chains(&mut best, goal, REACH.len(), &moves.chains(window, goal, REACH.len()));
-                values[goal as usize] = self.value(pips, sums, &moves, window, goal);
-            }
-            columns.scalars[0].push(values[0].mean);
-            columns.scalars[1].push(values[0].variance);
-            for (column, value) in columns.dists.iter_mut().zip(&values) {
-                column.push(&value.dist[..value.end]);
-            }
-        }
-        (columns, best)
-    }
-
-    /// The value of one position for a goal.
-    fn value(&self, pips: usize, sums: Sums, moves: &Moves, window: &Window, goal: Goal) -> Value {
-        if self.is_meaningless(pips) {
-            return Value::certain(self.meaningless_rolls(sums));
-        }
-        let divisor = self.dice.divisor;
-        let mut value = Value { mean: 0.0, variance: 0.0, dist: [0.0; MOST_ROLLS], end: 0 };
-        let mut next = [(0.0, 0.0, 0.0); 21];
-        for ((next, &roll), &weight) in next.iter_mut().zip(&ROLLS).zip(&self.dice.weights) {
-            let best = moves.roll(window, goal, roll);
-            *next = (weight, best.mean, window.variance(goal, best.place));
-            let (first, entries) = window.dist(goal, best.place);
-            value.end = value.end.max(first + 1 + entries.len());
-            for (sum, entry) in value.dist[first + 1..].iter_mut().zip(entries) {
-                *sum += weight * entry;
-            }
-        }
-        let mean = 1.0 + next.iter().map(|(weight, mean, _)| weight * mean).sum::<f64>() / divisor;
-        let spread = |(weight, next, variance): &(f64, f64, f64)| weight * (variance + (1.0 + next - mean) * (1.0 + next - mean));
-        value.mean = mean;
-        value.variance = next.iter().map(spread).sum::<f64>() / divisor;
-        value.trim(divisor);
-        value
+        Ok(all)
     }
 }
 
@@ -218,19 +172,55 @@ fn pieces(ordinals: Range<u64>) -> impl IndexedParallelIterator<Item = Range<u64
     })
 }
 
-impl Window {
-    /// Adds the layer above, and lets go of what it puts out of reach.
-    fn push(&mut self, values: Values) {
-        self.layers.push_back(values);
-        if self.layers.len() > MOST_PIPS {
-            self.layers.pop_front();
-            self.lowest += 1;
-        }
-        for (count, reach) in REACH.into_iter().enumerate() {
-            if let Some(out) = self.layers.len().checked_sub(reach + 1) {
-                self.layers[out].ways.iter_mut().for_each(|ways| ways.best[count] = Default::default());
+/// Positions of a layer, to be computed one after the other.
+struct Positions<'a> {
+    space: &'a Bearoff,
+    pips: usize,
+    ordinals: Range<u64>,
+    view: &'a View<'a>,
+}
+
+impl Job for Positions<'_> {
+    type Output = Piece;
+
+    /// The width is that of the loops over lanes, which the compiler turns into vectors.
+    #[inline(always)]
+    fn run<V: Floats>(self) -> Piece {
+        let Self { space, pips, ordinals, view } = self;
+        let mut piece = Piece::new();
+        let reached = space.counting.with_fewer(pips, space.spec.checkers);
+        for ordinal in ordinals {
+            let sums = space.counting.position(pips, ordinal);
+            let is_full = ordinal >= reached;
+            let [all, first] = space.best_plays(sums, is_full && pips > 0, view);
+            let rolls = space.is_meaningless(pips).then(|| space.meaningless_rolls(sums));
+            let mut value = Value::reached();
+            match (pips, rolls) {
+                (0, _) => piece.steps[0].push(Plays::over()),
+                (_, Some(rolls)) => value = Value::certain(rolls),
+                (_, None) => value.mean_of(space, &all, view, Goal::AllOff),
             }
+            if pips > 0 {
+                piece.steps[0].push(all.steps(value.mean));
+            }
+            piece.columns.scalars[0].push(value.mean);
+            piece.columns.scalars[1].push(value.variance);
+            piece.columns.dists[0].push(&value.dist[..value.end]);
+            if !is_full {
+                piece.columns.dists[1].push(&[1.0]);
+                continue;
+            }
+            match rolls {
+                Some(rolls) => value = Value::certain(rolls),
+                None => value.mean_of(space, &first, view, Goal::FirstOff),
+            }
+            piece.columns.dists[1].push(&value.dist[..value.end]);
+            let dists = &piece.columns.dists[1];
+            let (mean, variance) = moments(dists.get(dists.len() - 1));
+            piece.steps[1].push(first.steps(mean));
+            piece.variances.push(variance);
         }
+        piece
     }
 }
 
@@ -253,10 +243,40 @@ impl Value {
         Self::certain(0)
     }
 
+    /// That of a position with these best plays.
+    #[inline(always)]
+    fn mean_of(&mut self, space: &Bearoff, plays: &Plays, view: &View<'_>, goal: Goal) {
+        let divisor = space.dice.divisor;
+        self.dist = [0.0; MOST_ROLLS];
+        self.end = 0;
+        let mut next = [(0.0, 0.0, 0.0); ROLLS.len()];
+        for roll in 0..ROLLS.len() {
+            let weight = space.dice.weights[roll];
+            let (mean, place) = plays.of(roll, view, goal);
+            let (variance, first, entries) = view.row(goal, place).unwrap_or((0.0, 0, &[1.0, 0.0, 0.0, 0.0]));
+            next[roll] = (weight, mean, variance);
+            self.end = self.end.max(first + 1 + entries.len());
+            let sums = self.dist[first + 1..].as_chunks_mut::<LANES>().0;
+            for (sums, entries) in sums.iter_mut().zip(entries.as_chunks::<LANES>().0) {
+                for lane in 0..LANES {
+                    sums[lane] += weight * entries[lane];
+                }
+            }
+        }
+        let mean = 1.0 + next.iter().map(|(weight, mean, _)| weight * mean).sum::<f64>() / divisor;
+        let spread = |(weight, next, variance): &(f64, f64, f64)| weight * (variance + (1.0 + next - mean) * (1.0 + next - mean));
+        self.mean = mean;
+        self.variance = next.iter().map(spread).sum::<f64>() / divisor;
+        self.trim(divisor);
+    }
+
     /// Makes weights chances, and leaves off what is negligible at the ends.
+    #[inline(always)]
     fn trim(&mut self, divisor: f64) {
         let dist = &mut self.dist[..self.end];
-        dist.iter_mut().for_each(|entry| *entry /= divisor);
+        for entry in dist.iter_mut() {
+            *entry /= divisor;
+        }
         let first = dist.iter().position(|&p| p >= NEGLIGIBLE).unwrap_or(0);
         dist[..first].fill(0.0);
         self.end = dist.iter().rposition(|&p| p >= NEGLIGIBLE).map_or(0, |last| last + 1);
@@ -264,56 +284,9 @@ impl Value {
 }
 
 /// Mean and variance of a distribution.
+#[inline(always)]
 fn moments((first, entries): (usize, &[f64])) -> (f64, f64) {
     let indexed = || (first..).map(|i| i as f64).zip(entries);
     let mean: f64 = indexed().map(|(i, p)| i * p).sum();
     (mean, indexed().map(|(i, p)| (i - mean) * (i - mean) * p).sum())
-}
-
-fn empty() -> Columns {
-    Columns { scalars: vec![Vec::new(); 2], dists: vec![Dists::new(); 2], ..Columns::default() }
-}
-
-fn append<T>(all: &mut Vec<T>, mut more: Vec<T>) {
-    if all.is_empty() {
-        *all = more;
-    } else {
-        all.append(&mut more);
-    }
-}
-
-fn append_columns(all: &mut Columns, piece: Columns) {
-    for (all, piece) in all.scalars.iter_mut().zip(piece.scalars) {
-        append(all, piece);
-    }
-    for (all, piece) in all.dists.iter_mut().zip(piece.dists) {
-        let shift = all.values.len() as u64;
-        all.ends.extend(piece.ends.iter().map(|end| end + shift));
-        append(&mut all.firsts, piece.firsts);
-        append(&mut all.values, piece.values);
-    }
-}
-
-fn push_chains(all: &mut Both, goal: Goal, counts: usize, best: &[ByDie; 3]) {
-    for (all, best) in all[goal as usize].iter_mut().zip(best).take(counts) {
-        for (all, best) in all.iter_mut().zip(best) {
-            all.means.push(best.mean);
-            all.places.push(best.place);
-        }
-    }
-}
-
-fn append_chains(all: &mut Both, piece: Both) {
-    for (all, piece) in all.iter_mut().flatten().flatten().zip(piece.into_iter().flatten().flatten()) {
-        append(&mut all.means, piece.means);
-        append(&mut all.places, piece.places);
-    }
-}
-
-/// Gives back what the vectors hold beyond their length, up to as much again.
-fn shrink(all: &mut Both) {
-    for steps in all.iter_mut().flatten().flatten() {
-        steps.means.shrink_to_fit();
-        steps.places.shrink_to_fit();
-    }
 }

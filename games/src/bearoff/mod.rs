@@ -33,6 +33,7 @@ mod dice;
 pub mod gnubg;
 mod ids;
 mod kernel;
+mod known;
 mod plan;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -197,6 +198,10 @@ impl StateSpace for Bearoff {
 
     fn aim(&self) -> Aim {
         Aim::Least
+    }
+
+    fn number_bytes(&self) -> Option<u64> {
+        Some(size_of::<f64>() as u64)
     }
 
     fn run(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {

@@ -1,17 +1,19 @@
 //! Layers, stages and tasks, from the name alone: counts of partitions, nothing enumerated.
 //!
-//! A roll takes 1 to 24 pips, so a layer needs the 24 below it. Reading those is what a task costs before it computes anything, so a task
-//! takes several layers: about a sixteenth of the table, within [`STAGE_KEYS`]. (One layer a task reads the whole table 24 times.) Only
-//! a layer that is larger than that is a stage of its own, in several parts.
+//! A roll takes 1 to 24 pips, so a layer needs the 24 below it, which are mapped. So that small layers are no tasks of their own a task takes
+//! several: about a sixteenth of the table, within [`STAGE_KEYS`]; what it made of them stays in memory until it ends. A layer that is
+//! larger than that is a stage of its own, in several parts.
+//!
+//! A shard has two working files ([`super::known`]): rows, number s among the parts of the layer, and steps, number n + s of n shards.
 
 use super::count::Counting;
 use super::dice::MOST_PIPS;
-use super::ways::{ByDie, REACH};
+use super::known::{ORDINALS, ROWS_DOWN, STEPS_DOWN, rows_numbers, steps_numbers};
 use crate::space::*;
 use std::ops::Range;
 
 /// Positions in a task of several layers: at least, and at most.
-const STAGE_KEYS: (u64, u64) = (8192, 1 << 20);
+const STAGE_KEYS: (u64, u64) = (8192, 1 << 17);
 /// A layer is cut into shards of about so many positions, or of 1/64 of the layer, whatever is more.
 const SHARD_KEYS: u64 = 16384;
 const MOST_SHARDS: u64 = 64;
@@ -38,6 +40,7 @@ impl Plan {
     /// A plan of stages of at most `most` positions and shards of about `shard`. The values do not depend on them.
     pub fn with_sizes(counting: &Counting, most: u64, shard: u64) -> Self {
         let layers: Vec<LayerInfo> = (0..=counting.pips()).map(|pips| layer(counting, pips, shard)).collect();
+        assert!(layers.iter().all(|info| info.keys.is_some_and(|keys| keys < ORDINALS)), "a place has room for ordinals");
         let mut stages: Vec<Stage> = Vec::new();
         let mut stage_of = Vec::new();
         let mut first = 0;
@@ -66,9 +69,19 @@ impl Plan {
         cut(counting.layer(pips), self.layers[pips].shards.len() as u64, shard as u64)
     }
 
-    /// Whether a later stage reads a layer.
-    pub fn is_read_later(&self, pips: usize) -> bool {
-        let last = (pips + MOST_PIPS).min(self.layers.len() - 1);
+    /// The number of the working file that has the rows of a shard.
+    pub fn rows_part(&self, _pips: usize, shard: usize) -> u32 {
+        small(shard)
+    }
+
+    /// The number of the working file that has the steps of a shard.
+    pub fn steps_part(&self, pips: usize, shard: usize) -> u32 {
+        small(self.layers[pips].shards.len() + shard)
+    }
+
+    /// Whether a later stage reads what layers so far up read of a layer.
+    pub fn is_read_later(&self, pips: usize, up: usize) -> bool {
+        let last = (pips + up).min(self.layers.len() - 1);
         self.stage_of[last] > self.stage_of[pips]
     }
 
@@ -90,23 +103,34 @@ impl Plan {
     /// One task.
     pub fn task(&self, counting: &Counting, task: TaskId) -> TaskPlan {
         let mut plan = TaskPlan { inputs: Vec::new(), outputs: Vec::new(), cost: 0, memory_bytes: FIXED_BYTES };
-        let id = |kind, pips: usize, shard| ArtifactId { kind, layer: self.layers[pips].layer, shard: small(shard) };
+        let id = |kind, pips: usize, shard| ArtifactId { kind, layer: self.layers[pips].layer, shard };
         let layers = self.outputs(task);
+        let mut largest = 0;
         for pips in layers.clone() {
             for shard in self.shards(task, pips) {
                 let ordinals = self.ordinals(counting, pips, shard);
                 let keys = ordinals.end - ordinals.start;
                 plan.cost += keys;
-                plan.memory_bytes += own_bytes(counting, pips, ordinals);
-                plan.outputs.push(id(ArtifactKind::Shard, pips, shard));
-                if self.is_read_later(pips) {
-                    plan.outputs.push(id(ArtifactKind::Work, pips, shard));
+                let bytes = known_bytes(counting, pips, &ordinals);
+                largest = largest.max(3 * bytes + 8 * keys);
+                // What later layers of the task read stays.
+                plan.memory_bytes += if pips + 1 < layers.end { bytes } else { 0 };
+                plan.outputs.push(id(ArtifactKind::Shard, pips, small(shard)));
+                if self.is_read_later(pips, ROWS_DOWN) {
+                    plan.outputs.push(id(ArtifactKind::Work, pips, self.rows_part(pips, shard)));
+                }
+                if self.is_read_later(pips, STEPS_DOWN) {
+                    plan.outputs.push(id(ArtifactKind::Work, pips, self.steps_part(pips, shard)));
                 }
             }
         }
-        for pips in layers.start.saturating_sub(MOST_PIPS)..layers.start {
-            plan.memory_bytes += input_bytes(counting, pips, layers.start - pips);
-            plan.inputs.extend((0..self.layers[pips].shards.len()).map(|shard| id(ArtifactKind::Work, pips, shard)));
+        plan.memory_bytes += largest;
+        for pips in layers.start.saturating_sub(ROWS_DOWN)..layers.start {
+            let shards = 0..self.layers[pips].shards.len();
+            plan.inputs.extend(shards.clone().map(|shard| id(ArtifactKind::Work, pips, self.rows_part(pips, shard))));
+            if pips + STEPS_DOWN >= layers.start {
+                plan.inputs.extend(shards.map(|shard| id(ArtifactKind::Work, pips, self.steps_part(pips, shard))));
+            }
         }
         plan
     }
@@ -125,7 +149,7 @@ fn layer(counting: &Counting, pips: usize, shard: u64) -> LayerInfo {
         layer: Layer(small(pips)),
         universe: counting.universe(),
         keys: Some(keys),
-        parts: shards.clone(),
+        parts: working_files(counting, pips, shards.len()),
         shards,
         blocks: 1,
     }
@@ -135,34 +159,37 @@ fn cut(keys: u64, parts: u64, part: u64) -> Range<u64> {
     keys * part / parts..keys * (part + 1) / parts
 }
 
-/// Upper bounds of the bytes of a position's columns in memory: with fewer than C checkers, and more for those with C.
+/// Numbers in the working files of a layer, one file after the other: rows of every shard, then steps.
+fn working_files(counting: &Counting, pips: usize, shards: usize) -> Vec<Range<u64>> {
+    let keys = counting.layer(pips);
+    let of = |shard: usize| cut(keys, shards as u64, shard as u64);
+    let rows = (0..shards).map(|shard| numbers(counting, pips, &of(shard)).0);
+    let steps = (0..shards).map(|shard| numbers(counting, pips, &of(shard)).1);
+    let mut end = 0;
+    let run = |count: u64| {
+        end += count;
+        end - count..end
+    };
+    rows.chain(steps).map(run).collect()
+}
+
+/// How many numbers the rows of a shard are at most, and its steps.
 ///
 /// Until all checkers are on the ace point a roll takes at least 3 pips, then 2 checkers, so it is over after s/3 + C/6 + 1 rolls; and not
-/// before s/24.
-fn column_bytes(counting: &Counting, pips: usize) -> (u64, u64) {
-    let span = 8 * (pips / 3 + counting.checkers() / 6 + 2 - pips.div_ceil(MOST_PIPS)) as u64;
-    // Mean and variance; ends and firsts of two distributions; their entries; mean and variance of the second one.
-    (16 + 18 + span + 8, span + 16)
+/// before s/24. Where positions of up to 24 pips have hashes for values, those are at most 8 rolls.
+fn numbers(counting: &Counting, pips: usize, ordinals: &Range<u64>) -> (u64, u64) {
+    let positions = ordinals.end - ordinals.start;
+    let full = ordinals.end - counting.with_fewer(pips, counting.checkers()).clamp(ordinals.start, ordinals.end);
+    let most = (pips / 3 + counting.checkers() / 6 + 2).max(pips.saturating_sub(MOST_PIPS) / 3 + 10);
+    let first = if pips > MOST_PIPS { pips.div_ceil(MOST_PIPS) } else { pips.min(1) };
+    let spans = [most - first, most - pips.min(1)].map(|span| span as u64);
+    (rows_numbers(positions, full, spans), steps_numbers(positions, full))
 }
 
-/// Bytes of the best plays of a position with 1, 2 or 3 moves of each die.
-const CHAIN_BYTES: u64 = size_of::<ByDie>() as u64;
-
-/// Bytes of a layer that is read, so many pips down.
-fn input_bytes(counting: &Counting, pips: usize, down: usize) -> u64 {
-    let keys = counting.layer(pips);
-    let untouched = keys - counting.with_fewer(pips, counting.checkers());
-    let chains = CHAIN_BYTES * REACH.iter().filter(|&&reach| down <= reach).count() as u64;
-    let (every, more) = column_bytes(counting, pips);
-    keys * (every + chains) + untouched * (more + chains)
-}
-
-/// Bytes of a shard that is computed: its keys, columns and best plays, twice while the pieces of the threads are put together.
-fn own_bytes(counting: &Counting, pips: usize, ordinals: Range<u64>) -> u64 {
-    let untouched = ordinals.end - ordinals.end.min(counting.with_fewer(pips, counting.checkers()).max(ordinals.start));
-    let (every, more) = column_bytes(counting, pips);
-    let chains = 3 * CHAIN_BYTES;
-    2 * ((ordinals.end - ordinals.start) * (every + chains) + untouched * (more + chains)) + 8 * (ordinals.end - ordinals.start)
+/// Bytes of what is known of a shard in memory.
+fn known_bytes(counting: &Counting, pips: usize, ordinals: &Range<u64>) -> u64 {
+    let (rows, steps) = numbers(counting, pips, ordinals);
+    (rows + steps) * size_of::<f64>() as u64
 }
 
 /// A count of positions of one layer, which fit in memory or are never loaded.

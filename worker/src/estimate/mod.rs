@@ -172,10 +172,10 @@ impl Estimate {
 
 /// Positions that a layer may have.
 fn ranks_of(space: &dyn StateSpace, info: &strata_games::LayerInfo) -> u64 {
-    match space.precision() {
-        Precision::Double => info.ranks(),
+    match space.number_bytes() {
+        None => info.ranks(),
         // Here the game's own ranks are several numbers a position.
-        Precision::Single { .. } => info.universe,
+        Some(_) => info.universe,
     }
 }
 
@@ -188,6 +188,7 @@ struct Sizes<'a> {
     scalars: u64,
     dists: u64,
     precision: Precision,
+    number_bytes: Option<u64>,
 }
 
 impl<'a> Sizes<'a> {
@@ -202,6 +203,7 @@ impl<'a> Sizes<'a> {
             scalars: space.scalar_columns().len() as u64,
             dists: space.dist_columns().len() as u64,
             precision: space.precision(),
+            number_bytes: space.number_bytes(),
         }
     }
 
@@ -228,7 +230,7 @@ impl<'a> Sizes<'a> {
         let work_scalars = if self.name.keep() == Keep::Values { self.scalars } else { 1 };
         FILE_BYTES.saturating_add(match artifact.kind {
             ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
-            ArtifactKind::Work if self.precision != Precision::Double => ranks.saturating_mul(4),
+            ArtifactKind::Work if self.number_bytes.is_some() => ranks.saturating_mul(self.number_bytes.unwrap_or(0)),
             ArtifactKind::Work => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
             // What the groups of moves take beside them is 1.2 %.
             ArtifactKind::Shard if self.name.keep() == Keep::Play => {

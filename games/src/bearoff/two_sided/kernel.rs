@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// The rows of a shard: mapped from a file, or made by this task.
 enum Rows {
-    Mapped(Box<dyn Numbers>),
+    Mapped(Box<dyn Numbers<f32>>),
     Made(Array<Row>),
 }
 

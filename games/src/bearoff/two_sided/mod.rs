@@ -228,6 +228,10 @@ impl StateSpace for TwoSided {
         Aim::Rival
     }
 
+    fn number_bytes(&self) -> Option<u64> {
+        Some(size_of::<f32>() as u64)
+    }
+
     fn precision(&self) -> Precision {
         Precision::Single { allowance: ALLOWANCE }
     }

@@ -1,0 +1,261 @@
+//! What later layers need to know of a layer, as numbers in files that are mapped: *steps* and *rows*.
+//!
+//! Steps are the means and the best plays of a position ([`super::ways`]); those of six layers are read. Rows are variances and
+//! distributions, of the positions that a roll leads to; those of 24 layers are read. Both lie in the order of the positions, first
+//! those of all positions of the shard for [`Goal::AllOff`], then those of the positions with all checkers for [`Goal::FirstOff`]; the
+//! other positions have reached that. A position is looked at where it lies, so tables larger than memory are read like others.
+
+use super::plan::whole;
+use crate::columns::Dists;
+use crate::space::Numbers;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// What play minimises: the mean of a distribution column, with the number of the column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Goal {
+    /// Rolls until everything is off.
+    AllOff = 0,
+    /// Rolls until the first checker is off.
+    FirstOff = 1,
+}
+
+/// A position: its pips times 2^27, and its ordinal within the layer. A number like the others, because it lies among them.
+pub(super) type Place = f64;
+
+/// Layers have fewer positions: the largest of 18 points and 15 checkers has ten million.
+pub(super) const ORDINALS: u64 = 1 << 27;
+
+/// The place of a position.
+#[inline(always)]
+pub(super) fn place(pips: usize, ordinal: usize) -> Place {
+    ((pips as u64 * ORDINALS) | ordinal as u64) as f64
+}
+
+/// The pips and the ordinal of a place.
+#[inline(always)]
+pub(super) fn at(place: Place) -> (usize, usize) {
+    // It is a whole number below 2^36.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let place = place as u64;
+    ((place / ORDINALS) as usize, (place % ORDINALS) as usize)
+}
+
+/// Steps of a position: five cache lines.
+pub(super) type Steps = [f64; 40];
+/// Where the means after the best one move with each die start; after them comes the mean of the position itself.
+pub(super) const ONES: usize = 0;
+/// The mean of the position.
+pub(super) const MEAN: usize = 6;
+/// Where the places that these lead to start.
+pub(super) const PLACES: usize = 8;
+/// For each die four numbers: mean and place of two moves with it, mean and place of three.
+pub(super) const MORE: usize = 16;
+
+/// Numbers before the rows of a shard: for each goal the first number of rolls, and how many a row has.
+pub(super) const HEAD: usize = 4;
+/// Entries of rows are a multiple of this.
+pub(super) const LANES: usize = 4;
+
+/// Rows of a shard: its distributions, and their variances.
+pub(super) fn rows(variances: [&[f64]; 2], dists: [&Dists; 2], firsts: [usize; 2]) -> Vec<f64> {
+    let spans = [0, 1].map(|goal| span(dists[goal], firsts[goal]));
+    let widths = spans.clone().map(|span| span.len().next_multiple_of(LANES));
+    let lengths = [0, 1].map(|goal| variances[goal].len() * (1 + widths[goal]));
+    let mut rows = Vec::with_capacity(HEAD + lengths[0] + lengths[1]);
+    for (span, &width) in spans.iter().zip(&widths) {
+        rows.extend([span.start as f64, width as f64]);
+    }
+    for goal in 0..2 {
+        for (i, &variance) in variances[goal].iter().enumerate() {
+            rows.push(variance);
+            let (first, entries) = dists[goal].get(firsts[goal] + i);
+            let end = rows.len() + widths[goal];
+            rows.resize(rows.len() + first - spans[goal].start, 0.0);
+            rows.extend_from_slice(entries);
+            rows.resize(end, 0.0);
+        }
+    }
+    rows
+}
+
+/// From the first to past the last entry that any distribution from number `from` on has.
+fn span(dists: &Dists, from: usize) -> Range<usize> {
+    let mut span = usize::MAX..0;
+    for i in from..dists.len() {
+        let (first, entries) = dists.get(i);
+        span = span.start.min(first)..span.end.max(first + entries.len());
+    }
+    span.start.min(span.end)..span.end
+}
+
+/// Numbers that are mapped from a file, or made by this task.
+pub(super) enum Held {
+    Mapped(Box<dyn Numbers<f64>>),
+    Made(Vec<f64>),
+}
+
+impl Held {
+    fn numbers(&self) -> &[f64] {
+        match self {
+            Held::Mapped(numbers) => numbers.numbers(),
+            Held::Made(numbers) => numbers,
+        }
+    }
+}
+
+/// A layer by its shards.
+pub(super) struct Known {
+    pub steps: Vec<Held>,
+    pub rows: Vec<Held>,
+}
+
+/// So many layers down steps are read: a move takes six pips at most.
+pub(super) const STEPS_DOWN: usize = 6;
+/// So many layers down rows are read: a roll takes 24 pips at most.
+pub(super) const ROWS_DOWN: usize = super::dice::MOST_PIPS;
+
+/// The layers below the one that is computed.
+pub(super) struct Window {
+    /// Pips of the first.
+    pub lowest: usize,
+    /// Layer after layer.
+    pub layers: VecDeque<Known>,
+}
+
+impl Window {
+    /// Adds the layer above, and lets go of what it puts out of reach.
+    pub fn push(&mut self, known: Known) {
+        self.layers.push_back(known);
+        if self.layers.len() > ROWS_DOWN {
+            self.layers.pop_front();
+            self.lowest += 1;
+        }
+        if let Some(out) = self.layers.len().checked_sub(STEPS_DOWN + 1) {
+            self.layers[out].steps.clear();
+        }
+    }
+}
+
+/// A shard, as it is read.
+#[derive(Clone)]
+pub(super) struct ShardView<'a> {
+    /// First ordinal, and first one with all checkers, by [`Goal`].
+    starts: [usize; 2],
+    /// By [`Goal`]; none where no layer reads them any more.
+    steps: [&'a [Steps]; 2],
+    rows: [Rows<'a>; 2],
+}
+
+#[derive(Clone)]
+struct Rows<'a> {
+    first: usize,
+    stride: usize,
+    numbers: &'a [f64],
+}
+
+impl<'a> ShardView<'a> {
+    /// A shard of these ordinals, of which the first `reached` of the layer have fewer than all checkers.
+    pub fn new(ordinals: Range<usize>, reached: usize, steps: Option<&'a Held>, rows: &'a Held) -> Self {
+        let full = reached.clamp(ordinals.start, ordinals.end);
+        let steps = steps.map_or(&[][..], Held::numbers).as_chunks().0;
+        let (head, rows) = rows.numbers().split_at(HEAD);
+        // Small whole numbers, as `rows` wrote them.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let head: [usize; HEAD] = std::array::from_fn(|i| head[i] as usize);
+        let (all, first) = rows.split_at(ordinals.len() * (1 + head[1]));
+        Self {
+            starts: [ordinals.start, full],
+            steps: match steps.split_at_checked(ordinals.len()) {
+                Some((all, first)) => [all, first],
+                None => [&[]; 2],
+            },
+            rows: [
+                Rows { first: head[0], stride: 1 + head[1], numbers: all },
+                Rows { first: head[2], stride: 1 + head[3], numbers: first },
+            ],
+        }
+    }
+}
+
+/// A layer, as it is read.
+pub(super) struct LayerView<'a> {
+    /// The positions with smaller ordinals have fewer than all checkers.
+    reached: usize,
+    keys: u64,
+    shards: Vec<ShardView<'a>>,
+}
+
+/// The layers below the one that is computed, as they are read.
+pub(super) struct View<'a> {
+    lowest: usize,
+    layers: Vec<LayerView<'a>>,
+}
+
+/// What is known of a position of a layer that a move leads to.
+pub(super) enum Found<'a> {
+    /// Nothing is left to do.
+    Reached,
+    Steps(&'a Steps),
+}
+
+impl<'a> View<'a> {
+    /// No layer yet.
+    pub fn new(lowest: usize) -> Self {
+        Self { lowest, layers: Vec::new() }
+    }
+
+    /// Adds a layer, of which the first `reached` positions have fewer than all checkers.
+    pub fn push(&mut self, reached: usize, keys: u64, shards: Vec<ShardView<'a>>) {
+        self.layers.push(LayerView { reached, keys, shards });
+    }
+
+    #[inline(always)]
+    fn find(&self, pips: usize, ordinal: usize) -> (&LayerView<'a>, &ShardView<'a>) {
+        let layer = &self.layers[pips - self.lowest];
+        let count = layer.shards.len() as u64;
+        // The last shard that starts at or below it: number i starts at keys * i / count.
+        let shard = if count == 1 { 0 } else { ((ordinal as u64 + 1) * count - 1) / layer.keys };
+        (layer, &layer.shards[shard as usize])
+    }
+
+    /// Steps of a position for a goal.
+    #[inline(always)]
+    pub fn steps(&self, goal: Goal, pips: usize, ordinal: usize) -> Found<'_> {
+        let (layer, shard) = self.find(pips, ordinal);
+        if goal == Goal::FirstOff && ordinal < layer.reached {
+            return Found::Reached;
+        }
+        Found::Steps(&shard.steps[goal as usize][ordinal - shard.starts[goal as usize]])
+    }
+
+    /// Variance, first number of rolls, and chances from there on; `None` when the goal is reached.
+    #[inline(always)]
+    pub fn row(&self, goal: Goal, place: Place) -> Option<(f64, usize, &'a [f64])> {
+        let (pips, ordinal) = at(place);
+        let (layer, shard) = self.find(pips, ordinal);
+        if goal == Goal::FirstOff && ordinal < layer.reached {
+            return None;
+        }
+        let rows = &shard.rows[goal as usize];
+        let start = (ordinal - shard.starts[goal as usize]) * rows.stride;
+        let (variance, entries) = rows.numbers[start..start + rows.stride].split_first()?;
+        Some((*variance, rows.first, entries))
+    }
+}
+
+/// How many numbers the steps of so many positions are, of which so many have all checkers.
+pub(super) fn steps_numbers(positions: u64, full: u64) -> u64 {
+    (positions + full) * size_of::<Steps>() as u64 / 8
+}
+
+/// How many numbers the rows of so many positions are at most, of which so many have all checkers, with spans of these lengths.
+pub(super) fn rows_numbers(positions: u64, full: u64, [all, first]: [u64; 2]) -> u64 {
+    let stride = |span: u64| 1 + span.next_multiple_of(LANES as u64);
+    HEAD as u64 + positions * stride(all) + full * stride(first)
+}
+
+/// The ordinals of a shard, in memory.
+pub(super) fn usizes(ordinals: &Range<u64>) -> Range<usize> {
+    whole(ordinals.start)..whole(ordinals.end)
+}
