@@ -4,9 +4,10 @@
 //! one roll and weighted by the chance of the roll, add up to the position's own. All sums run over the rolls in one fixed order,
 //! so the same bytes come out whatever the number of threads or tasks.
 
+use super::board::Sums;
 use super::dice::ROLLS;
-use super::known::{Goal, Held, Known, LANES, ROWS_DOWN, STEPS_DOWN, ShardView, Steps, View, Window, rows, usizes};
-use super::ways::Plays;
+use super::known::{Goal, Held, Known, LANES, Place, ROWS_DOWN, STEPS_DOWN, ShardView, Steps, View, Window, rows, usizes};
+use super::ways::{Moves, Plays};
 use super::{Bearoff, plan};
 use crate::columns::{Columns, Dists};
 use crate::floats::{self, Floats, Job};
@@ -22,8 +23,13 @@ const NEGLIGIBLE: f64 = 1.0 / 18_446_744_073_709_551_616.0;
 const MOST_ROLLS: usize = 128;
 /// Positions that one thread computes at a time.
 const PIECE: u64 = 256;
+/// Positions whose steps and rows are fetched from memory at a time.
+const BATCH: usize = 4;
 /// Positions between two reports of progress.
 const REPORT: u64 = 1 << 16;
+
+/// For each roll the mean of the best play, and the place it leads to.
+type Rolls = [(f64, Place); ROLLS.len()];
 
 /// Values of some positions of a layer, in their order.
 struct Piece {
@@ -38,6 +44,33 @@ impl Piece {
     fn new() -> Self {
         let columns = Columns { scalars: vec![Vec::new(); 2], dists: vec![Dists::new(); 2], ..Columns::default() };
         Self { columns, steps: Default::default(), variances: Vec::new() }
+    }
+
+    /// The position where everything is off.
+    fn push_over(&mut self) {
+        self.columns.scalars.iter_mut().for_each(|values| values.push(0.0));
+        self.columns.dists.iter_mut().for_each(|dists| dists.push(&[1.0]));
+        // Wherever a die leads, that is where it was: place 0, after 0 rolls.
+        self.steps[0].push([0.0; 40]);
+    }
+
+    /// The next position, for a goal that it has not reached.
+    #[inline(always)]
+    fn push(&mut self, value: &Value, plays: &Plays, goal: Goal) {
+        let dists = &mut self.columns.dists[goal as usize];
+        dists.push(&value.dist[..value.end]);
+        let (mean, variance) = match goal {
+            Goal::AllOff => (value.mean, value.variance),
+            Goal::FirstOff => moments(dists.get(dists.len() - 1)),
+        };
+        self.steps[goal as usize].push(plays.steps(mean));
+        match goal {
+            Goal::AllOff => {
+                self.columns.scalars[0].push(mean);
+                self.columns.scalars[1].push(variance);
+            }
+            Goal::FirstOff => self.variances.push(variance),
+        }
     }
 
     fn append(&mut self, mut piece: Piece) {
@@ -189,36 +222,46 @@ impl Job for Positions<'_> {
         let Self { space, pips, ordinals, view } = self;
         let mut piece = Piece::new();
         let reached = space.counting.with_fewer(pips, space.spec.checkers);
-        for ordinal in ordinals {
-            let sums = space.counting.position(pips, ordinal);
-            let is_full = ordinal >= reached;
-            let [all, first] = space.best_plays(sums, is_full && pips > 0, view);
-            let rolls = space.is_meaningless(pips).then(|| space.meaningless_rolls(sums));
-            let mut value = Value::reached();
-            match (pips, rolls) {
-                (0, _) => piece.steps[0].push(Plays::over()),
-                (_, Some(rolls)) => value = Value::certain(rolls),
-                (_, None) => value.mean_of(space, &all, view, Goal::AllOff),
+        let is_full = |ordinal: u64| ordinal >= reached;
+        if pips == 0 {
+            piece.push_over();
+            return piece;
+        }
+        let (mut moves, mut plays) = ([Moves::NONE; BATCH], [[Plays::NONE; 2]; BATCH]);
+        let (mut sums, mut rolls) = ([Sums::OFF; BATCH], [[Rolls::default(); 2]; BATCH]);
+        let mut next = ordinals.start;
+        while next < ordinals.end {
+            // A few at a time, step by step, so that what a step reads comes from memory during the one before.
+            let batch = next..ordinals.end.min(next + BATCH as u64);
+            next = batch.end;
+            for (i, ordinal) in (0..BATCH).zip(batch.clone()) {
+                sums[i] = space.counting.position(pips, ordinal);
+                moves[i].find(space, sums[i], is_full(ordinal), view);
             }
-            if pips > 0 {
-                piece.steps[0].push(all.steps(value.mean));
+            for (i, ordinal) in (0..BATCH).zip(batch.clone()) {
+                for goal in [Goal::AllOff, Goal::FirstOff] {
+                    if goal == Goal::AllOff || is_full(ordinal) {
+                        let at = goal as usize;
+                        plays[i][at] = moves[i].best(view, goal);
+                        rolls[i][at] = plays[i][at].rolls(view, goal);
+                    }
+                }
             }
-            piece.columns.scalars[0].push(value.mean);
-            piece.columns.scalars[1].push(value.variance);
-            piece.columns.dists[0].push(&value.dist[..value.end]);
-            if !is_full {
-                piece.columns.dists[1].push(&[1.0]);
-                continue;
+            for (i, ordinal) in (0..BATCH).zip(batch) {
+                let mut value = Value::reached();
+                for goal in [Goal::AllOff, Goal::FirstOff] {
+                    if goal == Goal::FirstOff && !is_full(ordinal) {
+                        piece.columns.dists[1].push(&[1.0]);
+                        continue;
+                    }
+                    if space.is_meaningless(pips) {
+                        value = Value::certain(space.meaningless_rolls(sums[i]));
+                    } else {
+                        value.of(space, &rolls[i][goal as usize], view, goal);
+                    }
+                    piece.push(&value, &plays[i][goal as usize], goal);
+                }
             }
-            match rolls {
-                Some(rolls) => value = Value::certain(rolls),
-                None => value.mean_of(space, &first, view, Goal::FirstOff),
-            }
-            piece.columns.dists[1].push(&value.dist[..value.end]);
-            let dists = &piece.columns.dists[1];
-            let (mean, variance) = moments(dists.get(dists.len() - 1));
-            piece.steps[1].push(first.steps(mean));
-            piece.variances.push(variance);
         }
         piece
     }
@@ -243,16 +286,16 @@ impl Value {
         Self::certain(0)
     }
 
-    /// That of a position with these best plays.
+    /// That of a position from which the best plays lead there.
     #[inline(always)]
-    fn mean_of(&mut self, space: &Bearoff, plays: &Plays, view: &View<'_>, goal: Goal) {
+    fn of(&mut self, space: &Bearoff, rolls: &Rolls, view: &View<'_>, goal: Goal) {
         let divisor = space.dice.divisor;
         self.dist = [0.0; MOST_ROLLS];
         self.end = 0;
         let mut next = [(0.0, 0.0, 0.0); ROLLS.len()];
         for roll in 0..ROLLS.len() {
             let weight = space.dice.weights[roll];
-            let (mean, place) = plays.of(roll, view, goal);
+            let (mean, place) = rolls[roll];
             let (variance, first, entries) = view.row(goal, place).unwrap_or((0.0, 0, &[1.0, 0.0, 0.0, 0.0]));
             next[roll] = (weight, mean, variance);
             self.end = self.end.max(first + 1 + entries.len());

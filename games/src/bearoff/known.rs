@@ -7,6 +7,7 @@
 
 use super::plan::whole;
 use crate::columns::Dists;
+use crate::game2048::lanes::prefetch;
 use crate::space::Numbers;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -193,10 +194,23 @@ pub(super) struct View<'a> {
 }
 
 /// What is known of a position of a layer that a move leads to.
+#[derive(Clone, Copy)]
 pub(super) enum Found<'a> {
     /// Nothing is left to do.
     Reached,
     Steps(&'a Steps),
+}
+
+impl Found<'_> {
+    /// Has what is read after a move with a die (less one) fetched from memory.
+    #[inline(always)]
+    pub fn prefetch(&self, die: usize) {
+        if let Found::Steps(steps) = self {
+            for line in [ONES, PLACES, MORE + 4 * die] {
+                prefetch(*steps, line);
+            }
+        }
+    }
 }
 
 impl<'a> View<'a> {
@@ -221,12 +235,22 @@ impl<'a> View<'a> {
 
     /// Steps of a position for a goal.
     #[inline(always)]
-    pub fn steps(&self, goal: Goal, pips: usize, ordinal: usize) -> Found<'_> {
+    pub fn steps(&self, goal: Goal, pips: usize, ordinal: usize) -> Found<'a> {
         let (layer, shard) = self.find(pips, ordinal);
         if goal == Goal::FirstOff && ordinal < layer.reached {
             return Found::Reached;
         }
         Found::Steps(&shard.steps[goal as usize][ordinal - shard.starts[goal as usize]])
+    }
+
+    /// Has a row fetched from memory.
+    #[inline(always)]
+    pub fn prefetch_row(&self, goal: Goal, place: Place) {
+        if let Some((_, _, entries)) = self.row(goal, place) {
+            for line in (0..entries.len()).step_by(8) {
+                prefetch(entries, line);
+            }
+        }
     }
 
     /// Variance, first number of rolls, and chances from there on; `None` when the goal is reached.

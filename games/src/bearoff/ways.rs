@@ -85,6 +85,7 @@ fn precedes(a: Place, b: Place, view: &View<'_>, goal: Goal) -> bool {
 }
 
 /// Best plays of a position for a goal.
+#[derive(Clone, Copy)]
 pub(super) struct Plays {
     /// One, three and four moves with each die.
     ones: ByDie,
@@ -95,11 +96,11 @@ pub(super) struct Plays {
 }
 
 impl Plays {
-    const NONE: Self = Self { ones: ByDie::NOTHING, threes: ByDie::NOTHING, fours: ByDie::NOTHING, pairs: [ByDie::NOTHING; 6] };
+    pub const NONE: Self = Self { ones: ByDie::NOTHING, threes: ByDie::NOTHING, fours: ByDie::NOTHING, pairs: [ByDie::NOTHING; 6] };
 
     /// One way to move with a die, and what is known of the position it leads to.
     #[inline(always)]
-    fn add(&mut self, die: usize, to: Place, found: &Found<'_>, view: &View<'_>, goal: Goal) {
+    fn add(&mut self, die: usize, to: Place, found: Found<'_>, view: &View<'_>, goal: Goal) {
         let (ones, mean, more) = match found {
             Found::Reached => (ByDie { means: [0.0; 8], places: [to; 8] }, 0.0, [0.0, to, 0.0, to]),
             Found::Steps(steps) => {
@@ -116,9 +117,19 @@ impl Plays {
         self.fours.or_one(die, more[2], more[3], view, goal);
     }
 
-    /// Mean and place of the best play of a roll, by its number in [`ROLLS`].
+    /// Mean and place of the best play of every roll, in the order of [`ROLLS`]; has the rows of the places fetched from memory.
     #[inline(always)]
-    pub fn of(&self, roll: usize, view: &View<'_>, goal: Goal) -> (f64, Place) {
+    pub fn rolls(&self, view: &View<'_>, goal: Goal) -> [(f64, Place); ROLLS.len()] {
+        let mut rolls = [(0.0, 0.0); ROLLS.len()];
+        for roll in 0..ROLLS.len() {
+            rolls[roll] = self.of(roll, view, goal);
+            view.prefetch_row(goal, rolls[roll].1);
+        }
+        rolls
+    }
+
+    #[inline(always)]
+    fn of(&self, roll: usize, view: &View<'_>, goal: Goal) -> (f64, Place) {
         let (high, low) = ROLLS[roll];
         let (high, low) = (usize::from(high) - 1, usize::from(low) - 1);
         if high == low {
@@ -148,31 +159,49 @@ impl Plays {
         }
         steps
     }
-
-    /// What is to be known of the position where nothing is left to do.
-    pub fn over() -> Steps {
-        // Wherever a die leads, that is where it was: place 0, after 0 rolls.
-        [0.0; 40]
-    }
 }
 
-impl Bearoff {
-    /// Best plays for both goals; for the second only where it is asked for.
+/// Most places that single dice lead to: every die from every point.
+const MOST_MOVES: usize = 6 * 18;
+
+/// Where single dice lead from a position, and what is known of it there.
+pub(super) struct Moves<'a> {
+    count: usize,
+    /// The die less one, the place, and by goal what is known; the second one only where it is asked for.
+    list: [(usize, Place, [Found<'a>; 2]); MOST_MOVES],
+}
+
+impl<'a> Moves<'a> {
+    pub const NONE: Self = Self { count: 0, list: [(0, 0.0, [Found::Reached; 2]); MOST_MOVES] };
+
+    /// Finds those of a position, and has what is known of them fetched from memory.
     #[inline(always)]
-    pub(super) fn best_plays(&self, sums: Sums, is_full: bool, view: &View<'_>) -> [Plays; 2] {
-        let mut plays = [Plays::NONE; 2];
+    pub fn find(&mut self, space: &Bearoff, sums: Sums, is_full: bool, view: &View<'a>) {
+        self.count = 0;
         for die in 1..=6_u8 {
-            let mut sources = self.board.sources(sums, die);
+            let mut sources = space.board.sources(sums, die);
             while sources != 0 {
-                let (pips, ordinal) = self.counting.place(self.board.play(sums, sources.trailing_zeros() / 4, die));
+                let (pips, ordinal) = space.counting.place(space.board.play(sums, sources.trailing_zeros() / 4, die));
                 sources &= sources - 1;
-                let to = place(pips, ordinal);
-                let die = usize::from(die) - 1;
-                plays[0].add(die, to, &view.steps(Goal::AllOff, pips, ordinal), view, Goal::AllOff);
+                let (die, to) = (usize::from(die) - 1, place(pips, ordinal));
+                let mut found = [view.steps(Goal::AllOff, pips, ordinal), Found::Reached];
+                found[0].prefetch(die);
                 if is_full {
-                    plays[1].add(die, to, &view.steps(Goal::FirstOff, pips, ordinal), view, Goal::FirstOff);
+                    found[1] = view.steps(Goal::FirstOff, pips, ordinal);
+                    found[1].prefetch(die);
                 }
+                self.list[self.count] = (die, to, found);
+                self.count += 1;
             }
+        }
+    }
+
+    /// The best plays for a goal.
+    #[inline(always)]
+    pub fn best(&self, view: &View<'_>, goal: Goal) -> Plays {
+        let mut plays = Plays::NONE;
+        for (die, to, found) in &self.list[..self.count] {
+            plays.add(*die, *to, found[goal as usize], view, goal);
         }
         plays
     }
