@@ -92,7 +92,7 @@ trait Export: Send + Sync {
     /// Computes it, on the rayon pool it is called in. Whether it is complete; `progress` is told how many positions are done, and says
     /// whether to go on.
     fn compute(&mut self, progress: &(dyn Fn(u64) -> bool + Sync)) -> bool;
-    /// Writes it.
+    /// Writes it, on the rayon pool it is called in.
     fn write(&self, to: &mut dyn Write) -> io::Result<()>;
     /// The largest difference from the table, and the position.
     fn compare(&self, opened: &Opened) -> Result<Difference, Failure>;
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !is_complete {
         return Err(stopped());
     }
-    let written = write_to(export.as_ref(), file.as_file());
+    let written = pool.install(|| write_to(export.as_ref(), file.as_file()));
     let (md5, bytes) = written.map_err(|e| if signals::received().is_some() { stopped() } else { cannot(e) })?;
     let difference = pool.install(|| export.compare(&opened))?;
     if signals::received().is_some() {

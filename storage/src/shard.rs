@@ -225,7 +225,8 @@ impl ShardFile {
 
     fn in_place<T: bytemuck::AnyBitPattern>(&self, column: usize, form: Form) -> Result<&[T], ShardError> {
         let of = self.column("scalar column", &self.scalar_columns, column)?;
-        let malformed = || of.fault(Corruption::Malformed(format!("the values are not numbers of {} bytes in one piece", size_of::<T>())));
+        let malformed =
+            || of.fault(Corruption::Malformed(format!("the values are not numbers of {} bytes in one piece", size_of::<T>())));
         let (found, range) = match self.in_place[column].get() {
             Some(found) => found.clone(),
             None => {

@@ -6,6 +6,7 @@ use crate::gnubg::Header;
 use crate::gnubg::compare::{self, Difference};
 use crate::signals;
 use crate::table::Opened;
+use rayon::prelude::*;
 use std::io::{self, Write};
 use strata_games::bearoff::gnubg::{self, Chances, MOST_ROLLS, OneSided};
 use strata_games::{FAIR_DOUBLES, SpecBearoff};
@@ -101,32 +102,45 @@ impl Layout {
     fn write(&self, database: &OneSided, to: &mut dyn Write) -> io::Result<()> {
         let Self { points, gammons, compressed } = *self;
         to.write_all(&Header::OneSided { points, gammons, compressed }.bytes())?;
-        let mut offset = 0u32;
-        for index in (0..database.count()).filter(|_| self.compressed) {
-            to.write_all(&offset.to_le_bytes())?;
-            for chances in self.of(database, index) {
+        if compressed {
+            let mut offset = 0u32;
+            let lengths = |chances: &Chances| {
                 let (first, span) = span(chances);
-                // Both below 32.
+                // Both at most 32.
                 #[allow(clippy::cast_possible_truncation)]
-                to.write_all(&[span.len() as u8, first as u8])?;
-                #[allow(clippy::cast_possible_truncation)]
-                let length = span.len() as u32;
+                [span.len() as u8, first as u8]
+            };
+            let heads = |index| self.of(database, index).map(lengths).collect::<Vec<_>>();
+            in_runs(database.count(), heads, |head| {
+                to.write_all(&offset.to_le_bytes())?;
+                to.write_all(head.as_flattened())?;
+                let length: u32 = head.iter().map(|&[length, _]| u32::from(length)).sum();
                 offset = offset.checked_add(length).ok_or_else(|| io::Error::other("its offsets do not fit in 32 bits"))?;
-            }
+                Ok(())
+            })?;
         }
-        for index in 0..database.count() {
-            if index % LOOK_UP == 0 && signals::received().is_some() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            for chances in self.of(database, index) {
-                let chances = if self.compressed { span(chances).1 } else { &chances[..] };
-                for chance in chances {
-                    to.write_all(&chance.to_le_bytes())?;
-                }
-            }
-        }
-        Ok(())
+        let chances = |index| {
+            let kept = self.of(database, index).map(|chances| if compressed { span(chances).1 } else { &chances[..] });
+            kept.flatten().flat_map(|chance| chance.to_le_bytes()).collect::<Vec<u8>>()
+        };
+        in_runs(database.count(), chances, |bytes| to.write_all(bytes))
     }
+}
+
+/// Makes something of every index, on the rayon pool it is called in, and hands it over in order; fails when a signal came.
+fn in_runs<T: Send>(
+    count: usize,
+    make: impl Fn(usize) -> T + Sync,
+    mut take: impl FnMut(&T) -> io::Result<()>,
+) -> io::Result<()> {
+    for start in (0..count).step_by(LOOK_UP) {
+        if signals::received().is_some() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let made: Vec<T> = (start..count.min(start + LOOK_UP)).into_par_iter().with_min_len(1024).map(&make).collect();
+        made.iter().try_for_each(&mut take)?;
+    }
+    Ok(())
 }
 
 /// The first number of rolls that has a chance, and the chances from there to the last.

@@ -9,9 +9,15 @@
 //! Source: the format and the arithmetic as GNU Backgammon's users know them (docs/BEAROFF.md); checked against the MD5 sums that its manual
 //! prints.
 
-use super::board::{Board, Sums, bits};
+use super::board::{Board, Sums};
 use super::count::Counting;
 use super::dice::ROLLS;
+use super::known::{Goal, Number, STEPS_DOWN, ShardView, Steps, View};
+use super::plan::whole;
+use super::ways::{Moves, Plays, Rule};
+use crate::array::Array;
+use crate::floats::{self, Floats, Job};
+use crate::game2048::lanes::prefetch;
 use rayon::prelude::*;
 use std::collections::VecDeque;
 
@@ -34,14 +40,45 @@ const REACHED: Chances = {
     chances
 };
 
-/// The whole database, by index.
+/// The whole database.
 pub struct OneSided {
-    wins: Vec<Chances>,
-    /// Of the positions with all checkers, which have the highest indices.
-    gammons: Vec<Chances>,
-    /// Number of positions that have fewer.
-    fewer: usize,
+    counting: Counting,
+    /// By pips.
+    layers: Vec<Layer>,
 }
+
+/// Chances in a cache line of their own.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+struct Line(Chances);
+
+/// The positions of one pip count, in the order of their ordinals.
+struct Layer {
+    /// Until all checkers are off.
+    wins: Array<Line>,
+    /// Until one is off, of the positions with all checkers, which come last.
+    gammons: Array<Line>,
+}
+
+impl Layer {
+    /// Number of positions with fewer than all checkers.
+    #[inline(always)]
+    fn fewer(&self) -> usize {
+        self.wins.len() - self.gammons.len()
+    }
+
+    /// The chances of a position for a goal; `None` when it is reached.
+    #[inline(always)]
+    fn get(&self, goal: Goal, ordinal: usize) -> Option<&Line> {
+        match goal {
+            Goal::AllOff => self.wins.get(ordinal),
+            Goal::FirstOff => ordinal.checked_sub(self.fewer()).and_then(|at| self.gammons.get(at)),
+        }
+    }
+}
+
+/// What the layers above need to know of a layer, for each goal.
+struct Known([Vec<Steps<i32>>; 2]);
 
 impl OneSided {
     /// Computes all positions of 15 checkers or fewer on so many points, at most [`MOST_POINTS`], on the rayon pool it is called in.
@@ -52,30 +89,32 @@ impl OneSided {
     pub fn compute(points: usize, progress: &dyn Fn(u64) -> bool) -> Option<Self> {
         assert!((1..=MOST_POINTS).contains(&points), "{points} points");
         let (counting, board) = (Counting::new(points, CHECKERS), Board::new(points));
-        let all = usize::try_from(counting.universe()).expect("37 million positions");
-        let fewer = usize::try_from(Counting::new(points, CHECKERS - 1).universe()).expect("fewer than all");
-        let mut this = Self { wins: vec![REACHED; all], gammons: vec![REACHED; all - fewer], fewer };
-        let mut below = Below { pips: 0, layers: VecDeque::from([vec![Known::default()]]) };
+        let mut layers = vec![Layer { wins: vec![Line(REACHED)].into(), gammons: Array::default() }];
+        // Of the position where nothing is left to do: place 0, after no roll.
+        let mut below = VecDeque::from([Known([vec![[0; 40]], Vec::new()])]);
         let mut done = 1;
         for pips in 1..=counting.pips() {
-            let found: Vec<(Known, [Chances; 2])> = (0..counting.layer(pips))
-                .into_par_iter()
-                .map(|ordinal| this.position(&board, &counting, &below, counting.position(pips, ordinal)))
-                .collect();
-            done += found.len() as u64;
-            for (known, [wins, gammons]) in &found {
-                let at = known.index as usize;
-                this.wins[at] = *wins;
-                if at >= fewer {
-                    this.gammons[at - fewer] = *gammons;
-                }
+            let (all, fewer) = (whole(counting.layer(pips)), whole(counting.with_fewer(pips, CHECKERS)));
+            let mut layer = Layer { wins: Array::zeroed(all), gammons: Array::zeroed(all - fewer) };
+            let mut known = Known([vec![[0; 40]; all], vec![[0; 40]; all - fewer]]);
+            let lowest = pips - below.len();
+            let mut view = View::new(lowest);
+            for (pips, Known([wins, gammons])) in (lowest..).zip(&below) {
+                view.push(wins.len() - gammons.len(), counting.layer(pips), vec![ShardView::of_steps([wins, gammons])]);
             }
-            below.push(found.into_iter().map(|(known, _)| known).collect());
+            let shared = Shared { board: &board, counting: &counting, view: &view, layers: &layers, pips };
+            pieces(&shared, fewer, &mut layer, &mut known).into_par_iter().for_each(floats::run);
+            done += all as u64;
+            layers.push(layer);
+            below.push_back(known);
+            if below.len() > STEPS_DOWN {
+                below.pop_front();
+            }
             if !progress(done) {
                 return None;
             }
         }
-        Some(this)
+        Some(Self { counting, layers })
     }
 
     /// Bytes of memory that computing so many points takes at most.
@@ -84,178 +123,154 @@ impl OneSided {
         let all = counting.universe();
         let full = all - Counting::new(points, CHECKERS - 1).universe();
         let widest = (0..=counting.pips()).map(|pips| counting.layer(pips)).max().unwrap_or(0);
-        // The results; of seven layers what later ones need to know; of one layer what was just found.
-        let known = size_of::<Known>() as u64;
-        let chances = size_of::<Chances>() as u64;
-        (all + full) * chances + widest * (7 * known + (known + 2 * chances))
+        // The results; of seven layers what later ones need to know.
+        (all + full) * size_of::<Line>() as u64 + 2 * widest * (STEPS_DOWN as u64 + 1) * size_of::<Steps<i32>>() as u64
     }
 
     /// Number of positions.
     pub fn count(&self) -> usize {
-        self.wins.len()
+        whole(self.counting.universe())
     }
 
     /// The rolls until all checkers are off.
     pub fn win(&self, index: usize) -> &Chances {
-        &self.wins[index]
+        self.get(Goal::AllOff, index)
     }
 
     /// The rolls until a checker is off.
     pub fn gammon(&self, index: usize) -> &Chances {
-        index.checked_sub(self.fewer).map_or(&REACHED, |at| &self.gammons[at])
+        self.get(Goal::FirstOff, index)
     }
 
-    /// One position, from those of fewer pips.
-    ///
-    /// All plays of a roll in order are, for each source of the first die in order, all plays of the other dice in order. So the first of the
-    /// best is found from the first of the best after one die, die by die. Plays of a double whose sources ascend come later than the
-    /// same plays sorted, and lead nowhere else.
-    #[inline]
-    fn position(&self, board: &Board, counting: &Counting, below: &Below, sums: Sums) -> (Known, [Chances; 2]) {
-        let index = counting.index(sums) as u32;
-        let is_full = index as usize >= self.fewer;
-        let goals = if is_full { 2 } else { 1 };
-        let mut plays = [Plays::NONE; 2];
-        for die in 1..=6u8 {
-            for q in bits(board.sources(sums, die)) {
-                let next = below.get(counting.place(board.play(sums, q, die)));
-                for (plays, known) in plays[..goals].iter_mut().zip(&next.goals) {
-                    plays.add(usize::from(die) - 1, next.index, known);
+    fn get(&self, goal: Goal, index: usize) -> &Chances {
+        let (pips, ordinal) = self.counting.place(self.counting.of_index(index as u64));
+        self.layers[pips].get(goal, ordinal).map_or(&REACHED, |line| &line.0)
+    }
+}
+
+/// The play of a roll is the first of the best, in the order in which single dice are tried: all plays of a roll in order are, for each source
+/// of the first die in order, all plays of the other dice in order. So the first of the best is found from the first of the best after
+/// one die, die by die. Plays of a double whose sources ascend come later than the same plays sorted, and lead nowhere else.
+struct First;
+
+impl Rule<i32> for First {
+    #[inline(always)]
+    fn is_less(&self, time: i32, least: i32) -> bool {
+        time < least
+    }
+
+    #[inline(always)]
+    fn is_tied(&self, _time: i32, _least: i32) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn precedes(&self, _a: i32, _b: i32) -> bool {
+        false
+    }
+}
+
+/// What all positions of a layer need.
+struct Shared<'a> {
+    board: &'a Board,
+    counting: &'a Counting,
+    view: &'a View<'a, i32>,
+    layers: &'a [Layer],
+    pips: usize,
+}
+
+/// Positions of a layer that are computed one after the other: all of them with all checkers, or none.
+struct Piece<'a> {
+    shared: &'a Shared<'a>,
+    /// The ordinal of the first.
+    first: usize,
+    wins: &'a mut [Line],
+    steps: &'a mut [Steps<i32>],
+    /// Empty, or for the same positions.
+    gammons: &'a mut [Line],
+    gammon_steps: &'a mut [Steps<i32>],
+}
+
+/// Positions in a piece.
+const PIECE: usize = 256;
+/// Positions whose steps and chances are fetched from memory at a time.
+const BATCH: usize = 4;
+
+/// Cuts a layer into pieces, of which the first `fewer` positions have fewer than all checkers.
+fn pieces<'a>(shared: &'a Shared<'a>, fewer: usize, layer: &'a mut Layer, known: &'a mut Known) -> Vec<Piece<'a>> {
+    let Known([steps, gammon_steps]) = known;
+    let (few_wins, wins) = layer.wins.split_at_mut(fewer);
+    let (few_steps, steps) = steps.split_at_mut(fewer);
+    let mut first = 0;
+    let mut piece = |wins: &'a mut [Line], steps, gammons, gammon_steps| {
+        first += wins.len();
+        Piece { shared, first: first - wins.len(), wins, steps, gammons, gammon_steps }
+    };
+    let mut pieces = Vec::new();
+    for (wins, steps) in few_wins.chunks_mut(PIECE).zip(few_steps.chunks_mut(PIECE)) {
+        pieces.push(piece(wins, steps, &mut [], &mut []));
+    }
+    let full = wins.chunks_mut(PIECE).zip(steps.chunks_mut(PIECE));
+    let gammons = layer.gammons.chunks_mut(PIECE).zip(gammon_steps.chunks_mut(PIECE));
+    for ((wins, steps), (gammons, gammon_steps)) in full.zip(gammons) {
+        pieces.push(piece(wins, steps, gammons, gammon_steps));
+    }
+    pieces
+}
+
+impl Job for Piece<'_> {
+    type Output = ();
+
+    /// The width is that of the loops over lanes, which the compiler turns into vectors.
+    #[inline(always)]
+    fn run<V: Floats>(self) {
+        let Self { shared, first, wins, steps, gammons, gammon_steps } = self;
+        let Shared { board, counting, view, layers, pips } = *shared;
+        let is_full = !gammons.is_empty();
+        let goals = if is_full { &[Goal::AllOff, Goal::FirstOff][..] } else { &[Goal::AllOff] };
+        let (mut moves, mut plays) = ([Moves::NONE; BATCH], [[Plays::NONE; 2]; BATCH]);
+        for start in (0..wins.len()).step_by(BATCH) {
+            // A few at a time, step by step, so that what a step reads comes from memory during the one before.
+            let count = BATCH.min(wins.len() - start);
+            for (i, moves) in moves.iter_mut().enumerate().take(count) {
+                let sums: Sums = counting.position(pips, (first + start + i) as u64);
+                moves.find(board, counting, sums, is_full, view);
+            }
+            for (moves, plays) in moves.iter().zip(&mut plays).take(count) {
+                for &goal in goals {
+                    let best = moves.best(goal, &First);
+                    for roll in 0..ROLLS.len() {
+                        let (pips, ordinal) = best.of(roll, &First).1.at();
+                        if let Some(line) = layers[pips].get(goal, ordinal) {
+                            prefetch(&line.0, 0);
+                        }
+                    }
+                    plays[goal as usize] = best;
                 }
             }
-        }
-        let mut added = [[0u32; MOST_ROLLS + 1]; 2];
-        for &(high, low) in &ROLLS {
-            let weight = if high == low { 1 } else { 2 };
-            let [high, low] = [high, low].map(|die| usize::from(die) - 1);
-            add(&mut added[0], weight, self.win(plays[0].of(high, low)));
-            if is_full {
-                add(&mut added[1], weight, self.gammon(plays[1].of(high, low)));
+            for (i, plays) in plays.iter().enumerate().take(count) {
+                for &goal in goals {
+                    let best = &plays[goal as usize];
+                    let mut added = [0_u32; MOST_ROLLS + 1];
+                    for (roll, &(high, low)) in ROLLS.iter().enumerate() {
+                        let (pips, ordinal) = best.of(roll, &First).1.at();
+                        let chances = layers[pips].get(goal, ordinal).map_or(&REACHED, |line| &line.0);
+                        add(&mut added, if high == low { 1 } else { 2 }, chances);
+                    }
+                    let chances = rounded(&added);
+                    let known = best.steps(time(&chances).cast_signed());
+                    match goal {
+                        Goal::AllOff => (wins[start + i], steps[start + i]) = (Line(chances), known),
+                        Goal::FirstOff => (gammons[start + i], gammon_steps[start + i]) = (Line(chances), known),
+                    }
+                }
             }
-        }
-        let chances = added.map(|added| rounded(&added));
-        let mut known = Known { index, goals: [Best::default(); 2] };
-        known.goals[0] = plays[0].best(time(&chances[0]));
-        // With a checker off already nothing is left to do for the other goal, whatever is played.
-        known.goals[1] = if is_full { plays[1].best(time(&chances[1])) } else { Best::reached(index) };
-        (known, chances)
-    }
-}
-
-/// For each number of a die the least sum of rolls times chances, and where the play leads; in columns, so that vectors compare them.
-#[derive(Clone, Copy, Default)]
-struct Found {
-    /// Two more than there are numbers: a whole vector.
-    times: [i32; 8],
-    places: [u32; 8],
-}
-
-impl Found {
-    const NOTHING: Self = Self { times: [i32::MAX; 8], places: [0; 8] };
-
-    /// The others, where they are better; of equal ones the first.
-    #[inline]
-    fn or(&mut self, others: &Self) {
-        for i in 0..8 {
-            let is_better = others.times[i] < self.times[i];
-            self.times[i] = if is_better { others.times[i] } else { self.times[i] };
-            self.places[i] = if is_better { others.places[i] } else { self.places[i] };
-        }
-    }
-
-    /// The same for one number.
-    #[inline]
-    fn or_one(&mut self, die: usize, time: i32, place: u32) {
-        if time < self.times[die] {
-            (self.times[die], self.places[die]) = (time, place);
-        }
-    }
-}
-
-/// For one goal: the time that a position needs, and the best plays of one, two and three dice that show the same, for each number.
-#[derive(Clone, Copy, Default)]
-struct Best {
-    time: i32,
-    dice: [Found; 3],
-}
-
-impl Best {
-    /// Of a position, given by its index, that is there.
-    fn reached(index: u32) -> Self {
-        Self { time: 0, dice: [Found { times: [0; 8], places: [index; 8] }; 3] }
-    }
-}
-
-/// What later positions need to know of one.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    index: u32,
-    /// Until all are off, until one is off.
-    goals: [Best; 2],
-}
-
-/// The best plays of one position for one goal.
-#[derive(Clone, Copy)]
-struct Plays {
-    /// Of one to four dice that show the same.
-    same: [Found; 4],
-    /// Of two that differ, by the one that is played first.
-    pairs: [Found; 6],
-}
-
-impl Plays {
-    const NONE: Self = Self { same: [Found::NOTHING; 4], pairs: [Found::NOTHING; 6] };
-
-    /// One way to play a die, and what is known of the position it leads to.
-    #[inline]
-    fn add(&mut self, die: usize, index: u32, next: &Best) {
-        self.same[0].or_one(die, next.time, index);
-        for (same, next) in self.same[1..].iter_mut().zip(&next.dice) {
-            same.or_one(die, next.times[die], next.places[die]);
-        }
-        self.pairs[die].or(&next.dice[0]);
-    }
-
-    /// Where the best play of a roll leads: the larger die first, then the smaller.
-    #[inline]
-    fn of(&self, high: usize, low: usize) -> usize {
-        if high == low {
-            return self.same[3].places[high] as usize;
-        }
-        let (first, then) = (&self.pairs[high], &self.pairs[low]);
-        (if then.times[high] < first.times[low] { then.places[high] } else { first.places[low] }) as usize
-    }
-
-    fn best(&self, time: u32) -> Best {
-        let [one, two, three, _] = self.same;
-        Best { time: time.cast_signed(), dice: [one, two, three] }
-    }
-}
-
-/// Layers within reach of one die.
-struct Below {
-    /// Pip count of the first.
-    pips: usize,
-    layers: VecDeque<Vec<Known>>,
-}
-
-impl Below {
-    #[inline]
-    fn get(&self, (pips, ordinal): (usize, usize)) -> &Known {
-        &self.layers[pips - self.pips][ordinal]
-    }
-
-    fn push(&mut self, layer: Vec<Known>) {
-        self.layers.push_back(layer);
-        if self.layers.len() > 6 {
-            self.layers.pop_front();
-            self.pips += 1;
         }
     }
 }
 
 /// Adds chances, a roll later.
-#[inline]
+#[inline(always)]
 fn add(sums: &mut [u32; MOST_ROLLS + 1], weight: u32, chances: &Chances) {
     for (sum, &chance) in sums[1..].iter_mut().zip(chances) {
         *sum += weight * u32::from(chance);
@@ -263,6 +278,7 @@ fn add(sums: &mut [u32; MOST_ROLLS + 1], weight: u32, chances: &Chances) {
 }
 
 /// The sums over 36 rolls as chances; what needs more than 31 rolls is left off, and the largest, of equal ones the first, makes up.
+#[inline(always)]
 fn rounded(sums: &[u32; MOST_ROLLS + 1]) -> Chances {
     let mut chances = [0; MOST_ROLLS];
     let mut largest = 0;
@@ -278,6 +294,7 @@ fn rounded(sums: &[u32; MOST_ROLLS + 1]) -> Chances {
 }
 
 /// Sum of rolls times chances.
+#[inline(always)]
 fn time(chances: &Chances) -> u32 {
     (0..).zip(chances).map(|(i, &chance)| i * u32::from(chance)).sum()
 }

@@ -6,8 +6,8 @@
 
 use super::board::Sums;
 use super::dice::ROLLS;
-use super::known::{Goal, Held, Known, LANES, Place, ROWS_DOWN, STEPS_DOWN, ShardView, Steps, View, Window, rows, usizes};
-use super::ways::{Moves, Plays};
+use super::known::{Goal, Held, Known, LANES, ROWS_DOWN, STEPS_DOWN, ShardView, Steps, View, Window, rows, usizes};
+use super::ways::{Exactly, Moves, Plays};
 use super::{Bearoff, plan};
 use crate::columns::{Columns, Dists};
 use crate::floats::{self, Floats, Job};
@@ -29,13 +29,13 @@ const BATCH: usize = 4;
 const REPORT: u64 = 1 << 16;
 
 /// For each roll the mean of the best play, and the place it leads to.
-type Rolls = [(f64, Place); ROLLS.len()];
+type Rolls = [(f64, f64); ROLLS.len()];
 
 /// Values of some positions of a layer, in their order.
 struct Piece {
     columns: Columns,
     /// For each goal that is not reached.
-    steps: [Vec<Steps>; 2],
+    steps: [Vec<Steps<f64>>; 2],
     /// Variances for [`Goal::FirstOff`].
     variances: Vec<f64>,
 }
@@ -56,7 +56,7 @@ impl Piece {
 
     /// The next position, for a goal that it has not reached.
     #[inline(always)]
-    fn push(&mut self, value: &Value, plays: &Plays, goal: Goal) {
+    fn push(&mut self, value: &Value, plays: &Plays<f64>, goal: Goal) {
         let dists = &mut self.columns.dists[goal as usize];
         dists.push(&value.dist[..value.end]);
         let (mean, variance) = match goal {
@@ -158,7 +158,7 @@ impl Bearoff {
         Ok(Window { lowest, layers: layers.into() })
     }
 
-    fn view<'w>(&self, window: &'w Window) -> View<'w> {
+    fn view<'w>(&self, window: &'w Window) -> View<'w, f64> {
         let mut view = View::new(window.lowest);
         for (pips, known) in (window.lowest..).zip(&window.layers) {
             let reached = plan::whole(self.counting.with_fewer(pips, self.spec.checkers));
@@ -177,7 +177,7 @@ impl Bearoff {
     }
 
     /// The values of a shard.
-    fn compute(&self, pips: usize, ordinals: Range<u64>, view: &View<'_>, io: &dyn TaskIo) -> Result<Piece, TaskError> {
+    fn compute(&self, pips: usize, ordinals: Range<u64>, view: &View<'_, f64>, io: &dyn TaskIo) -> Result<Piece, TaskError> {
         let layer = self.plan.layers[pips].layer;
         let mut all = Piece::new();
         let mut start = ordinals.start;
@@ -210,7 +210,7 @@ struct Positions<'a> {
     space: &'a Bearoff,
     pips: usize,
     ordinals: Range<u64>,
-    view: &'a View<'a>,
+    view: &'a View<'a, f64>,
 }
 
 impl Job for Positions<'_> {
@@ -236,14 +236,18 @@ impl Job for Positions<'_> {
             next = batch.end;
             for (i, ordinal) in (0..BATCH).zip(batch.clone()) {
                 sums[i] = space.counting.position(pips, ordinal);
-                moves[i].find(space, sums[i], is_full(ordinal), view);
+                moves[i].find(&space.board, &space.counting, sums[i], is_full(ordinal), view);
             }
             for (i, ordinal) in (0..BATCH).zip(batch.clone()) {
                 for goal in [Goal::AllOff, Goal::FirstOff] {
                     if goal == Goal::AllOff || is_full(ordinal) {
                         let at = goal as usize;
-                        plays[i][at] = moves[i].best(view, goal);
-                        rolls[i][at] = plays[i][at].rolls(view, goal);
+                        let rule = Exactly { view, goal };
+                        plays[i][at] = moves[i].best(goal, &rule);
+                        for (roll, best) in rolls[i][at].iter_mut().enumerate() {
+                            *best = plays[i][at].of(roll, &rule);
+                            view.prefetch_row(goal, best.1);
+                        }
                     }
                 }
             }
@@ -288,7 +292,7 @@ impl Value {
 
     /// That of a position from which the best plays lead there.
     #[inline(always)]
-    fn of(&mut self, space: &Bearoff, rolls: &Rolls, view: &View<'_>, goal: Goal) {
+    fn of(&mut self, space: &Bearoff, rolls: &Rolls, view: &View<'_, f64>, goal: Goal) {
         let divisor = space.dice.divisor;
         self.dist = [0.0; MOST_ROLLS];
         self.end = 0;

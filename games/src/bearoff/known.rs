@@ -21,29 +21,58 @@ pub(super) enum Goal {
     FirstOff = 1,
 }
 
-/// A position: its pips times 2^27, and its ordinal within the layer. A number like the others, because it lies among them.
-pub(super) type Place = f64;
-
-/// Layers have fewer positions: the largest of 18 points and 15 checkers has ten million.
-pub(super) const ORDINALS: u64 = 1 << 27;
-
-/// The place of a position.
-#[inline(always)]
-pub(super) fn place(pips: usize, ordinal: usize) -> Place {
-    ((pips as u64 * ORDINALS) | ordinal as u64) as f64
+/// What means are: f64 in tables, whole numbers in the files of GNU Backgammon. Places of positions are such numbers too, because they lie
+/// among them: the pips times a power of two, and the ordinal within the layer.
+pub(super) trait Number: Copy + PartialOrd + 'static {
+    const ZERO: Self;
+    /// More than any mean.
+    const MOST: Self;
+    /// Layers have fewer positions.
+    const ORDINALS: u64;
+    /// The place of a position.
+    fn place(pips: usize, ordinal: usize) -> Self;
+    /// The pips and the ordinal of a place.
+    fn at(self) -> (usize, usize);
 }
 
-/// The pips and the ordinal of a place.
-#[inline(always)]
-pub(super) fn at(place: Place) -> (usize, usize) {
-    // It is a whole number below 2^36.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let place = place as u64;
-    ((place / ORDINALS) as usize, (place % ORDINALS) as usize)
+impl Number for f64 {
+    const ZERO: f64 = 0.0;
+    const MOST: f64 = f64::INFINITY;
+    const ORDINALS: u64 = 1 << 27;
+
+    #[inline(always)]
+    fn place(pips: usize, ordinal: usize) -> f64 {
+        ((pips as u64 * f64::ORDINALS) | ordinal as u64) as f64
+    }
+
+    #[inline(always)]
+    fn at(self) -> (usize, usize) {
+        // It is a whole number below 2^36.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let place = self as u64;
+        ((place / f64::ORDINALS) as usize, (place % f64::ORDINALS) as usize)
+    }
 }
 
-/// Steps of a position: five cache lines.
-pub(super) type Steps = [f64; 40];
+impl Number for i32 {
+    const ZERO: i32 = 0;
+    const MOST: i32 = i32::MAX;
+    const ORDINALS: u64 = 1 << 22;
+
+    #[inline(always)]
+    fn place(pips: usize, ordinal: usize) -> i32 {
+        ((pips << 22) | ordinal) as i32
+    }
+
+    #[inline(always)]
+    fn at(self) -> (usize, usize) {
+        let place = self.cast_unsigned() as usize;
+        (place >> 22, place & ((1 << 22) - 1))
+    }
+}
+
+/// Steps of a position.
+pub(super) type Steps<N> = [N; 40];
 /// Where the means after the best one move with each die start; after them comes the mean of the position itself.
 pub(super) const ONES: usize = 0;
 /// The mean of the position.
@@ -82,12 +111,12 @@ pub(super) fn rows(variances: [&[f64]; 2], dists: [&Dists; 2], firsts: [usize; 2
 
 /// From the first to past the last entry that any distribution from number `from` on has.
 fn span(dists: &Dists, from: usize) -> Range<usize> {
-    let mut span = usize::MAX..0;
+    let (mut start, mut end) = (usize::MAX, 0);
     for i in from..dists.len() {
         let (first, entries) = dists.get(i);
-        span = span.start.min(first)..span.end.max(first + entries.len());
+        (start, end) = (start.min(first), end.max(first + entries.len()));
     }
-    span.start.min(span.end)..span.end
+    start.min(end)..end
 }
 
 /// Numbers that are mapped from a file, or made by this task.
@@ -140,22 +169,22 @@ impl Window {
 
 /// A shard, as it is read.
 #[derive(Clone)]
-pub(super) struct ShardView<'a> {
+pub(super) struct ShardView<'a, N> {
     /// First ordinal, and first one with all checkers, by [`Goal`].
     starts: [usize; 2],
     /// By [`Goal`]; none where no layer reads them any more.
-    steps: [&'a [Steps]; 2],
+    steps: [&'a [Steps<N>]; 2],
     rows: [Rows<'a>; 2],
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Rows<'a> {
     first: usize,
     stride: usize,
     numbers: &'a [f64],
 }
 
-impl<'a> ShardView<'a> {
+impl<'a> ShardView<'a, f64> {
     /// A shard of these ordinals, of which the first `reached` of the layer have fewer than all checkers.
     pub fn new(ordinals: Range<usize>, reached: usize, steps: Option<&'a Held>, rows: &'a Held) -> Self {
         let full = reached.clamp(ordinals.start, ordinals.end);
@@ -179,29 +208,36 @@ impl<'a> ShardView<'a> {
     }
 }
 
+impl<'a, N> ShardView<'a, N> {
+    /// A whole layer with steps alone, of all positions and of those with all checkers.
+    pub fn of_steps(steps: [&'a [Steps<N>]; 2]) -> Self {
+        Self { starts: [0, steps[0].len() - steps[1].len()], steps, rows: Default::default() }
+    }
+}
+
 /// A layer, as it is read.
-pub(super) struct LayerView<'a> {
+pub(super) struct LayerView<'a, N> {
     /// The positions with smaller ordinals have fewer than all checkers.
     reached: usize,
     keys: u64,
-    shards: Vec<ShardView<'a>>,
+    shards: Vec<ShardView<'a, N>>,
 }
 
 /// The layers below the one that is computed, as they are read.
-pub(super) struct View<'a> {
+pub(super) struct View<'a, N> {
     lowest: usize,
-    layers: Vec<LayerView<'a>>,
+    layers: Vec<LayerView<'a, N>>,
 }
 
 /// What is known of a position of a layer that a move leads to.
 #[derive(Clone, Copy)]
-pub(super) enum Found<'a> {
+pub(super) enum Found<'a, N> {
     /// Nothing is left to do.
     Reached,
-    Steps(&'a Steps),
+    Steps(&'a Steps<N>),
 }
 
-impl Found<'_> {
+impl<N> Found<'_, N> {
     /// Has what is read after a move with a die (less one) fetched from memory.
     #[inline(always)]
     pub fn prefetch(&self, die: usize) {
@@ -213,19 +249,19 @@ impl Found<'_> {
     }
 }
 
-impl<'a> View<'a> {
+impl<'a, N: Number> View<'a, N> {
     /// No layer yet.
     pub fn new(lowest: usize) -> Self {
         Self { lowest, layers: Vec::new() }
     }
 
     /// Adds a layer, of which the first `reached` positions have fewer than all checkers.
-    pub fn push(&mut self, reached: usize, keys: u64, shards: Vec<ShardView<'a>>) {
+    pub fn push(&mut self, reached: usize, keys: u64, shards: Vec<ShardView<'a, N>>) {
         self.layers.push(LayerView { reached, keys, shards });
     }
 
     #[inline(always)]
-    fn find(&self, pips: usize, ordinal: usize) -> (&LayerView<'a>, &ShardView<'a>) {
+    fn find(&self, pips: usize, ordinal: usize) -> (&LayerView<'a, N>, &ShardView<'a, N>) {
         let layer = &self.layers[pips - self.lowest];
         let count = layer.shards.len() as u64;
         // The last shard that starts at or below it: number i starts at keys * i / count.
@@ -235,17 +271,19 @@ impl<'a> View<'a> {
 
     /// Steps of a position for a goal.
     #[inline(always)]
-    pub fn steps(&self, goal: Goal, pips: usize, ordinal: usize) -> Found<'a> {
+    pub fn steps(&self, goal: Goal, pips: usize, ordinal: usize) -> Found<'a, N> {
         let (layer, shard) = self.find(pips, ordinal);
         if goal == Goal::FirstOff && ordinal < layer.reached {
             return Found::Reached;
         }
         Found::Steps(&shard.steps[goal as usize][ordinal - shard.starts[goal as usize]])
     }
+}
 
+impl<'a> View<'a, f64> {
     /// Has a row fetched from memory.
     #[inline(always)]
-    pub fn prefetch_row(&self, goal: Goal, place: Place) {
+    pub fn prefetch_row(&self, goal: Goal, place: f64) {
         if let Some((_, _, entries)) = self.row(goal, place) {
             for line in (0..entries.len()).step_by(8) {
                 prefetch(entries, line);
@@ -255,8 +293,8 @@ impl<'a> View<'a> {
 
     /// Variance, first number of rolls, and chances from there on; `None` when the goal is reached.
     #[inline(always)]
-    pub fn row(&self, goal: Goal, place: Place) -> Option<(f64, usize, &'a [f64])> {
-        let (pips, ordinal) = at(place);
+    pub fn row(&self, goal: Goal, place: f64) -> Option<(f64, usize, &'a [f64])> {
+        let (pips, ordinal) = place.at();
         let (layer, shard) = self.find(pips, ordinal);
         if goal == Goal::FirstOff && ordinal < layer.reached {
             return None;
@@ -270,7 +308,7 @@ impl<'a> View<'a> {
 
 /// How many numbers the steps of so many positions are, of which so many have all checkers.
 pub(super) fn steps_numbers(positions: u64, full: u64) -> u64 {
-    (positions + full) * size_of::<Steps>() as u64 / 8
+    (positions + full) * size_of::<Steps<f64>>() as u64 / 8
 }
 
 /// How many numbers the rows of so many positions are at most, of which so many have all checkers, with spans of these lengths.

@@ -2,21 +2,23 @@
 //!
 //! A roll takes 1 to 24 pips, so a layer needs the 24 below it, which are mapped. So that small layers are no tasks of their own a task takes
 //! several: about a sixteenth of the table, within [`STAGE_KEYS`]; what it made of them stays in memory until it ends. A layer that is
-//! larger than that is a stage of its own, in several parts.
+//! larger than that is a stage of its own, in parts of up to [`PART_STAGES`] times as many.
 //!
 //! A shard has two working files ([`super::known`]): rows, number s among the parts of the layer, and steps, number n + s of n shards.
 
 use super::count::Counting;
 use super::dice::MOST_PIPS;
-use super::known::{ORDINALS, ROWS_DOWN, STEPS_DOWN, rows_numbers, steps_numbers};
+use super::known::{Number, ROWS_DOWN, STEPS_DOWN, rows_numbers, steps_numbers};
 use crate::space::*;
 use std::ops::Range;
 
 /// Positions in a task of several layers: at least, and at most.
 const STAGE_KEYS: (u64, u64) = (8192, 1 << 17);
-/// A layer is cut into shards of about so many positions, or of 1/64 of the layer, whatever is more.
+/// A task of a part of a layer keeps nothing in memory: it has up to so many times the positions of one of several layers.
+const PART_STAGES: u64 = 4;
+/// A layer is cut into shards of about so many positions, or of 1/256 of the layer, whatever is more.
 const SHARD_KEYS: u64 = 16384;
-const MOST_SHARDS: u64 = 64;
+const MOST_SHARDS: u64 = 256;
 /// What a task needs besides values: tables of counts, buffers of pieces.
 const FIXED_BYTES: u64 = 4 << 20;
 
@@ -40,7 +42,7 @@ impl Plan {
     /// A plan of stages of at most `most` positions and shards of about `shard`. The values do not depend on them.
     pub fn with_sizes(counting: &Counting, most: u64, shard: u64) -> Self {
         let layers: Vec<LayerInfo> = (0..=counting.pips()).map(|pips| layer(counting, pips, shard)).collect();
-        assert!(layers.iter().all(|info| info.keys.is_some_and(|keys| keys < ORDINALS)), "a place has room for ordinals");
+        assert!(layers.iter().all(|info| info.keys.is_some_and(|keys| keys < f64::ORDINALS)), "a place has room for ordinals");
         let mut stages: Vec<Stage> = Vec::new();
         let mut stage_of = Vec::new();
         let mut first = 0;
@@ -56,7 +58,7 @@ impl Plan {
                 0 => Vec::new(),
                 _ => (stage_of[first.saturating_sub(MOST_PIPS)]..number).collect(),
             };
-            let parts = small(whole(keys.div_ceil(most))).min(small(layers[first].shards.len()));
+            let parts = small(whole(keys.div_ceil(most.saturating_mul(PART_STAGES)))).min(small(layers[first].shards.len()));
             stages.push(Stage { pass: Pass::Backward, layers: first..end, parts, after });
             stage_of.resize(end, number);
             first = end;
