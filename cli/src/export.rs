@@ -136,11 +136,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let written = pool.install(|| write_to(export.as_ref(), file.as_file()));
     let (md5, bytes) = written.map_err(|e| if signals::received().is_some() { stopped() } else { cannot(e) })?;
-    let difference = pool.install(|| export.compare(&opened))?;
+    let (synced, difference) = std::thread::scope(|scope| {
+        let synced = scope.spawn(|| file.as_file().sync_all());
+        let difference = pool.install(|| export.compare(&opened));
+        (synced.join(), difference)
+    });
+    let difference = difference?;
     if signals::received().is_some() {
         return Err(stopped());
     }
-    file.as_file().sync_all().map_err(cannot)?;
+    synced.unwrap_or_else(|_| Err(io::Error::other("the thread that waits for the disk ended"))).map_err(cannot)?;
     file.persist(&args.out).map_err(|e| cannot(e.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)?;
     let written = Written {

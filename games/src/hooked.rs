@@ -50,6 +50,9 @@ impl StateSpace for Hooked {
     fn number_bytes(&self) -> Option<u64> {
         self.game.number_bytes()
     }
+    fn published_bytes(&self, layer: Layer) -> Option<u64> {
+        self.game.published_bytes(layer)
+    }
     fn precision(&self) -> Precision {
         self.game.precision()
     }

@@ -509,6 +509,10 @@ pub trait StateSpace: Send + Sync {
     fn number_bytes(&self) -> Option<u64> {
         None
     }
+    /// Bytes of the published values of a key of a layer, at most, where the game knows that better than from the number of its columns.
+    fn published_bytes(&self, _layer: Layer) -> Option<u64> {
+        None
+    }
     /// How the columns that play decides about follow from each other. The first is that of column 0.
     fn recursions(&self) -> &'static [Recursion] {
         &FIRST

@@ -70,24 +70,26 @@ impl Export for File {
         to.write_all(&Header::TwoSided { points, checkers, cubeful }.bytes())?;
         let numbers = if self.cubeful { NUMBERS } else { 1 };
         let mut bytes = vec![0; LOOK_UP * numbers * 2];
-        for some in records.all().chunks(LOOK_UP) {
+        let mut all = records.all();
+        while all.len() > 0 {
             if signals::received().is_some() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            let bytes = &mut bytes[..some.len() * numbers * 2];
-            for (bytes, record) in bytes.chunks_exact_mut(numbers * 2).zip(some) {
+            let mut end = 0;
+            for (bytes, record) in bytes.chunks_exact_mut(numbers * 2).zip(&mut all) {
                 for (bytes, number) in bytes.as_chunks_mut().0.iter_mut().zip(record) {
                     *bytes = number.to_le_bytes();
                 }
+                end += numbers * 2;
             }
-            to.write_all(bytes)?;
+            to.write_all(&bytes[..end])?;
         }
         Ok(())
     }
 
     fn compare(&self, opened: &Opened) -> Result<Difference, Failure> {
         let records = self.records.as_ref().ok_or_else(compare::stopped)?;
-        let record = |us: u32, them: u32| *records.get(us as usize, them as usize);
+        let record = |us: u32, them: u32| records.get(us as usize, them as usize);
         compare::two_sided(opened, &self.space, self.cubeful, f64::INFINITY, record)
     }
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Positions in a task of several layers: at least, and at most.
 const STAGE_KEYS: (u64, u64) = (8192, 1 << 17);
 /// A task of a part of a layer keeps nothing in memory: it has up to so many times the positions of one of several layers.
-const PART_STAGES: u64 = 4;
+const PART_STAGES: u64 = 16;
 /// A layer is cut into shards of about so many positions, or of 1/256 of the layer, whatever is more.
 const SHARD_KEYS: u64 = 16384;
 const MOST_SHARDS: u64 = 256;

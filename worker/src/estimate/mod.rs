@@ -189,6 +189,8 @@ struct Sizes<'a> {
     dists: u64,
     precision: Precision,
     number_bytes: Option<u64>,
+    /// Bytes of the published values of a key, where the game says.
+    published: BTreeMap<Layer, u64>,
 }
 
 impl<'a> Sizes<'a> {
@@ -204,6 +206,7 @@ impl<'a> Sizes<'a> {
             dists: space.dist_columns().len() as u64,
             precision: space.precision(),
             number_bytes: space.number_bytes(),
+            published: space.layers().iter().filter_map(|info| Some((info.layer, space.published_bytes(info.layer)?))).collect(),
         }
     }
 
@@ -238,7 +241,9 @@ impl<'a> Sizes<'a> {
             }
             ArtifactKind::Shard => {
                 let scalar = self.precision.published_bytes();
-                index.saturating_add(values(self.scalars, scalar, DIST_ENTRIES * ENTRY_BYTES + 9))
+                let of_columns = || values(self.scalars, scalar, DIST_ENTRIES * ENTRY_BYTES + 9);
+                let known = self.published.get(&artifact.layer).map(|bytes| keys.saturating_mul(*bytes));
+                index.saturating_add(known.unwrap_or_else(of_columns))
             }
         })
     }

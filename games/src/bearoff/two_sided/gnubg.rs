@@ -26,6 +26,7 @@ use crate::bearoff::plan::whole;
 use crate::name::{FAIR_DOUBLES, SpecTwoSided};
 use crate::space::{Position, TaskError};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The most checkers of a side that such a file can say the truth about: with 15 there are gammons.
 pub const MOST_CHECKERS: usize = 14;
@@ -33,6 +34,16 @@ pub const MOST_CHECKERS: usize = 14;
 pub const NUMBERS: usize = 4;
 /// The numbers of a pair as a file has them: cubeless, roller owns the cube, centred, the other owns it; 0 is -1 and 65,535 is 1.
 pub type Record = [u16; NUMBERS];
+
+/// Pairs that one thread stores at a time.
+const PIECE: usize = 1 << 14;
+
+fn record(numbers: &AtomicU64) -> Record {
+    let numbers = numbers.load(Relaxed);
+    // The lowest 16 bits of each.
+    #[allow(clippy::cast_possible_truncation)]
+    [0, 16, 32, 48].map(|shift| (numbers >> shift) as u16)
+}
 
 /// The equity that a number of a file stands for.
 pub fn equity(number: u16) -> f64 {
@@ -42,7 +53,8 @@ pub fn equity(number: u16) -> f64 {
 /// All pairs, by the index of the player on roll and then that of the other.
 pub struct Records {
     positions: usize,
-    records: Vec<Record>,
+    /// The four numbers of each, the first in the lowest bits; threads write them side by side.
+    records: Vec<AtomicU64>,
 }
 
 impl Records {
@@ -55,7 +67,7 @@ impl Records {
         assert!((1..=MOST_CHECKERS).contains(&checkers), "{checkers} checkers");
         let space = TwoSided::new(&SpecTwoSided { points, checkers: (checkers, checkers), doubles: FAIR_DOUBLES });
         let positions = whole(space.geometry.counting.universe());
-        let mut this = Self { positions, records: vec![[0; NUMBERS]; positions * positions] };
+        let this = Self { positions, records: (0..positions * positions).map(|_| AtomicU64::new(0)).collect() };
         let (mut window, mut memory) = (Window::new(&space), Memory::default());
         let indices = space.indices();
         let integers = Integers { weights: Dice::of(FAIR_DOUBLES).weights };
@@ -76,15 +88,17 @@ impl Records {
         Some(this)
     }
 
-    fn put(&mut self, pairs: &[(u32, u32)], memory: &Memory) {
+    fn put(&self, pairs: &[(u32, u32)], memory: &Memory) {
         // In 16 bits, by the assertion that sums of 36 divided by 36 are.
         #[allow(clippy::cast_possible_truncation)]
-        let number = |value: f32| (value as i32 + 32_768) as u16;
-        let [cubeless, owned, centred, opponent, _] = &memory.stored;
-        for (at, &(us, them)) in pairs.iter().enumerate() {
-            let record = [cubeless, owned, centred, opponent].map(|column| number(column[at]));
-            self.records[us as usize * self.positions + them as usize] = record;
-        }
+        let number = |value: f32| u64::from((value as i32 + 32_768) as u16);
+        let [cubeless, owned, centred, opponent, _] = memory.stored.each_ref().map(|column| &column[..]);
+        pairs.par_chunks(PIECE).enumerate().for_each(|(piece, pairs)| {
+            for (at, &(us, them)) in (piece * PIECE..).zip(pairs) {
+                let [a, b, c, d] = [cubeless, owned, centred, opponent].map(|column| number(column[at]));
+                self.records[us as usize * self.positions + them as usize].store(a | b << 16 | c << 32 | d << 48, Relaxed);
+            }
+        });
     }
 
     /// Bytes of memory that computing takes at most.
@@ -102,13 +116,13 @@ impl Records {
     }
 
     /// All pairs, by the index of the player on roll and then that of the other.
-    pub fn all(&self) -> &[Record] {
-        &self.records
+    pub fn all(&self) -> impl ExactSizeIterator<Item = Record> {
+        self.records.iter().map(record)
     }
 
     /// One pair.
-    pub fn get(&self, us: usize, them: usize) -> &Record {
-        &self.records[us * self.positions + them]
+    pub fn get(&self, us: usize, them: usize) -> Record {
+        record(&self.records[us * self.positions + them])
     }
 }
 
@@ -225,9 +239,9 @@ mod tests {
     fn records_of_the_file_with_six_checkers() {
         let records = Records::compute(6, 6, &|_| true).unwrap();
         assert_eq!(records.positions(), 924);
-        assert_eq!(records.get(16, 14), &[43_982, 44_044, 38_027, 38_027]);
-        assert_eq!(records.get(1, 1), &[65_535; 4]);
-        assert_eq!(records.get(0, 0), &[65_535; 4]);
+        assert_eq!(records.get(16, 14), [43_982, 44_044, 38_027, 38_027]);
+        assert_eq!(records.get(1, 1), [65_535; 4]);
+        assert_eq!(records.get(0, 0), [65_535; 4]);
         let bytes = records.get(923, 923).iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
         assert_eq!(bytes, [0xb2, 0xa6, 0xbd, 0xc5, 0x11, 0xbe, 0x58, 0x9c]);
     }
