@@ -407,6 +407,8 @@ impl TaskIo for FileIo<'_> {
         let (file, record) = self.input(ArtifactKind::Work, layer, shard)?;
         let numbers = self.read(file.doubles(0))?;
         self.in_lines(numbers, record, layer, shard, |count, ranks| count <= ranks)?;
+        // Looking at its ends may have brought in megabytes: thousands of files are mapped before one is used.
+        file.release();
         let numbers = FileNumbers(Arc::new(file));
         self.relief.lock().unwrap_or_else(PoisonError::into_inner).add(&numbers.0);
         Ok(Box::new(numbers))
@@ -433,7 +435,7 @@ impl TaskIo for FileIo<'_> {
     fn relieve(&self) {
         // Whoever else is looking does it for all.
         if let Ok(mut relief) = self.relief.try_lock() {
-            relief.relieve(self.memory_bytes - self.memory_bytes / 8);
+            relief.relieve(self.memory_bytes / 4 * 3);
         }
     }
 

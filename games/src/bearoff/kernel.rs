@@ -22,7 +22,7 @@ const NEGLIGIBLE: f64 = 1.0 / 18_446_744_073_709_551_616.0;
 /// Longer than any game: 270 pips at 3 a roll.
 const MOST_ROLLS: usize = 128;
 /// Positions that one thread computes at a time.
-const PIECE: u64 = 256;
+const PIECE: u64 = 128;
 /// Positions whose steps and rows are fetched from memory at a time.
 const BATCH: usize = 4;
 /// Positions between two reports of progress.
