@@ -1,7 +1,10 @@
 //! The command line as a whole. The arguments of a verb stand at the head of its file.
 
 use crate::failure::Failure;
-use crate::{build, completions, export, import, info, predict, probe, stats, study, verify};
+use crate::{
+    build, cancel, certs, completions, coordinator, drain, export, import, info, jobs, launch, pause, predict, probe, resume,
+    stats, status, study, submit, verify, worker,
+};
 use clap::{Parser, Subcommand};
 use strata_games::{StateSpace, TableName};
 
@@ -16,6 +19,7 @@ Examples:
   strata stats tables/2048-3x3 --charts figures       what each age is like to play in
   strata verify tables/2048-3x3 --level bellman       recompute every value
   strata predict 2048-4x3+horizon=200                 what a build will need
+  strata launch local --store tables --table 2048-3x3 a coordinator and two workers, which may be killed and started again
 
 Names of tables:
   2048-RxC     R rows, C columns, 2 to 4 each; options +tile=T, +horizon=AGE, +four=P, +keep=play, +keep=stats
@@ -52,6 +56,28 @@ pub enum Verb {
     Import(import::Args),
     /// Vary a rule of the game, and tell what it does to a table
     Study(study::Args),
+    /// Lead the builds of a store: hand tasks to workers
+    Coordinator(coordinator::Args),
+    /// Compute tasks for a coordinator
+    Worker(worker::Args),
+    /// Ask a coordinator to build a table
+    Submit(submit::Args),
+    /// List what a coordinator builds
+    Jobs(jobs::Args),
+    /// Show how far builds are, and who works on them
+    Status(status::Args),
+    /// Stop the build of a table for now
+    Pause(pause::Args),
+    /// Go on with a build that is paused
+    Resume(resume::Args),
+    /// End the build of a table
+    Cancel(cancel::Args),
+    /// Let a worker finish its task and leave
+    Drain(drain::Args),
+    /// Start a cluster
+    Launch(launch::Args),
+    /// Make the certificates of a cluster
+    Certs(certs::Args),
     /// Print completions for a shell
     Completions(completions::Args),
 }

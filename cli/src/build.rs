@@ -23,7 +23,7 @@ use strata_games::TableName;
 use strata_proto::v1::jobs_client::JobsClient;
 use strata_proto::v1::{JobState, JobStatus, PauseCause, SubmitRequest, WatchRequest};
 use strata_storage::Manifest;
-use strata_worker::{WorkerConfig, WorkerError, run_worker};
+use strata_worker::{Tables, WorkerConfig, WorkerError, run_worker};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -162,7 +162,7 @@ async fn build(
                 env!("CARGO_PKG_VERSION"),
                 memory,
                 share(threads, args.workers.into(), number),
-                Arc::clone(&locate),
+                Tables::At(Arc::clone(&locate)),
             );
             workers.spawn(run_worker(service.channel(), config, stopped.clone()));
         }

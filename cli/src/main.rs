@@ -5,28 +5,40 @@
 
 mod args;
 mod build;
+mod cancel;
+mod certs;
 mod charts;
+mod cluster;
 mod completions;
+mod coordinator;
+mod drain;
 mod export;
 mod failure;
 mod forecast;
 mod gnubg;
 mod import;
 mod info;
+mod jobs;
 mod keep;
+mod launch;
 mod output;
+mod pause;
 mod predict;
 mod preflight;
 mod probe;
 mod progress;
 mod resources;
+mod resume;
 mod samples;
 mod signals;
 mod stats;
+mod status;
 mod study;
+mod submit;
 mod table;
 mod units;
 mod verify;
+mod worker;
 
 use args::{Cli, Verb};
 use clap::Parser;
@@ -56,6 +68,17 @@ fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Export(args) => export::run(&args),
         Verb::Import(args) => import::run(&args),
         Verb::Study(args) => study::run(&args),
+        Verb::Coordinator(args) => coordinator::run(&args),
+        Verb::Worker(args) => worker::run(&args),
+        Verb::Submit(args) => submit::run(&args),
+        Verb::Jobs(args) => jobs::run(&args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Pause(args) => pause::run(&args),
+        Verb::Resume(args) => resume::run(&args),
+        Verb::Cancel(args) => cancel::run(&args),
+        Verb::Drain(args) => drain::run(&args),
+        Verb::Launch(args) => launch::run(&args),
+        Verb::Certs(args) => certs::run(&args),
         Verb::Completions(args) => completions::run(&args),
     }
 }

@@ -114,6 +114,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     Ok(size as u64)
 }
 
+/// Reads a time like `30s`, `5m` or `1500ms`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = |why: String| format!("{why}; a time is a number with a unit, for example 30s, 5m or 1500ms");
+    let time = humantime::parse_duration(text).map_err(|e| wrong(e.to_string()))?;
+    if time.is_zero() { Err(wrong("it must be more than nothing".into())) } else { Ok(time) }
+}
+
 /// Reads a share of the whole: `0.01`, or `1%`.
 pub fn parse_fraction(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();

@@ -1,15 +1,19 @@
 //! The coordinator as other crates see it.
 
 use crate::core::{Core, Locate, OpenSpace};
-use crate::jobs::JobsService;
+use crate::job::is_final;
+use crate::jobs::{JobsService, submit};
 use crate::scheduler::Policy;
 use crate::transport::InProcess;
+use crate::wish::{Unfinished, Wanted, unfinished};
 use crate::work::WorkService;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_proto::MAX_MESSAGE_BYTES;
 use strata_proto::v1::jobs_server::JobsServer;
 use strata_proto::v1::work_server::WorkServer;
+use strata_storage::StoreError;
 use tonic::codec::CompressionEncoding;
 
 /// What a coordinator must be told.
@@ -23,12 +27,21 @@ pub struct CoordinatorConfig {
     pub max_failures: u32,
     /// Where the directory of a table is.
     pub locate: Locate,
+    /// The directory that has one folder for each table, for workers that are told where they are; empty where they know.
+    pub store: PathBuf,
 }
 
 impl CoordinatorConfig {
+    /// With the tables of a directory: a folder for each, of its name.
+    pub fn of_store(build: impl Into<String>, store: PathBuf) -> Self {
+        let folder = store.clone();
+        let locate: Locate = Arc::new(move |name| folder.join(name.to_string()));
+        Self { store, ..Self::new(build, locate) }
+    }
+
     /// The usual patience: leases of 30 seconds, three failures.
     pub fn new(build: impl Into<String>, locate: Locate) -> Self {
-        Self { build: build.into(), lease: Duration::from_secs(30), max_failures: 3, locate }
+        Self { build: build.into(), lease: Duration::from_secs(30), max_failures: 3, locate, store: PathBuf::new() }
     }
 }
 
@@ -48,33 +61,46 @@ impl Coordinator {
     /// Like [`start`](Self::start), with other games than the built-in ones. For tests.
     pub fn start_with(config: CoordinatorConfig, open: OpenSpace) -> Self {
         let policy = Policy { lease: config.lease, max_failures: config.max_failures.max(1) };
-        let core = Arc::new(Core::new(config.build, policy, config.locate, open));
+        let store = config.store.to_string_lossy().into_owned();
+        let core = Arc::new(Core::new(config.build, policy, config.locate, open, store));
         tokio::spawn(Arc::clone(&core).watch_leases());
         Self { core }
     }
 
-    /// The service that workers talk to.
-    pub fn work_service(&self) -> WorkServer<WorkService> {
-        WorkServer::new(WorkService::new(Arc::clone(&self.core)))
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES)
-            .accept_compressed(CompressionEncoding::Zstd)
-            .send_compressed(CompressionEncoding::Zstd)
+    pub(crate) fn core(&self) -> Arc<Core> {
+        Arc::clone(&self.core)
     }
 
-    /// The service that clients talk to.
-    pub fn jobs_service(&self) -> JobsServer<JobsService> {
-        JobsServer::new(JobsService::new(Arc::clone(&self.core)))
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES)
-            .accept_compressed(CompressionEncoding::Zstd)
-            .send_compressed(CompressionEncoding::Zstd)
+    /// Takes up the unfinished builds of the store, but for those that were cancelled. Says of each whether it goes on.
+    ///
+    /// # Errors
+    /// When the store cannot be listed.
+    pub async fn take_up(&self) -> Result<Vec<(String, Result<(), String>)>, StoreError> {
+        let found = unfinished(Path::new(&self.core.store))?;
+        let mut taken = Vec::new();
+        for Unfinished { table, wish } in found.into_iter().filter(|build| build.wish.wanted != Wanted::Cancelled) {
+            let submitted = submit(&self.core, &table, wish.priority, wish.wanted == Wanted::Paused).await;
+            taken.push((table, submitted.map(|_| ()).map_err(|status| status.message().to_owned())));
+        }
+        Ok(taken)
+    }
+
+    /// Tells all workers that they may leave; returns when they have heard it, or after so long.
+    pub async fn dismiss_workers(&self, limit: Duration) {
+        self.core.dismiss(limit).await;
+    }
+
+    /// Whether a job is there, and all of them are over.
+    pub fn is_idle(&self) -> bool {
+        let jobs = self.core.jobs();
+        !jobs.is_empty() && jobs.iter().all(|job| is_final(job.status().state()) && job.is_released())
     }
 
     /// Serves both within this process; makes as many channels as are asked for.
     pub fn serve_in_process(&self) -> InProcess {
         let core = Arc::clone(&self.core);
-        InProcess::serve(self.work_service(), self.jobs_service(), async move { core.stopped().await })
+        let (work, jobs) = (work_service(&core), jobs_service(&core));
+        InProcess::serve(work, jobs, async move { core.stopped().await })
     }
 
     /// Gives out nothing more, waits for the records that are being written, and lets go of all directories. Workers hear that they
@@ -82,4 +108,22 @@ impl Coordinator {
     pub async fn shutdown(&self) {
         self.core.stop().await;
     }
+}
+
+/// The service that workers talk to.
+pub(crate) fn work_service(core: &Arc<Core>) -> WorkServer<WorkService> {
+    WorkServer::new(WorkService::new(Arc::clone(core)))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .send_compressed(CompressionEncoding::Zstd)
+}
+
+/// The service that clients talk to.
+pub(crate) fn jobs_service(core: &Arc<Core>) -> JobsServer<JobsService> {
+    JobsServer::new(JobsService::new(Arc::clone(core)))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .send_compressed(CompressionEncoding::Zstd)
 }

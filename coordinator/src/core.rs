@@ -5,7 +5,7 @@ use crate::replay::blocking;
 use crate::scheduler::{PauseCause, Phase, Policy, Worker};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use strata_games::{StateSpace, TableName};
@@ -27,7 +27,25 @@ const WORKER_BITS: u32 = 20;
 
 struct Known {
     worker: Worker,
+    threads: u32,
     seen: Duration,
+    tasks_done: u64,
+    draining: bool,
+}
+
+/// A worker, as people see it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Who it is.
+    pub worker: Worker,
+    /// Threads it computes with.
+    pub threads: u32,
+    /// For how long it has been silent.
+    pub silent: Duration,
+    /// Results of its that were taken.
+    pub tasks_done: u64,
+    /// Whether it is to get no more tasks.
+    pub draining: bool,
 }
 
 /// See the head of this file.
@@ -40,6 +58,8 @@ pub struct Core {
     pub locate: Locate,
     /// How games are opened.
     pub open: OpenSpace,
+    /// What workers are told about where tables are.
+    pub store: String,
     /// One submission at a time.
     pub submitting: tokio::sync::Mutex<()>,
     started: Instant,
@@ -49,6 +69,8 @@ pub struct Core {
     next_job: AtomicU64,
     ready: Notify,
     stopping: watch::Sender<bool>,
+    /// All jobs are over, and workers may leave.
+    dismissing: AtomicBool,
     busy: watch::Sender<usize>,
 }
 
@@ -63,7 +85,7 @@ impl Drop for Busy {
 
 impl Core {
     /// A coordinator without jobs.
-    pub fn new(build: String, policy: Policy, locate: Locate, open: OpenSpace) -> Self {
+    pub fn new(build: String, policy: Policy, locate: Locate, open: OpenSpace, store: String) -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start_ms = u64::try_from(since_1970.as_millis()).unwrap_or(0);
         Core {
@@ -71,6 +93,7 @@ impl Core {
             policy,
             locate,
             open,
+            store,
             submitting: tokio::sync::Mutex::new(()),
             started: Instant::now(),
             jobs: Mutex::new(BTreeMap::new()),
@@ -79,6 +102,7 @@ impl Core {
             next_job: AtomicU64::new(0),
             ready: Notify::new(),
             stopping: watch::Sender::new(false),
+            dismissing: AtomicBool::new(false),
             busy: watch::Sender::new(0),
         }
     }
@@ -115,12 +139,13 @@ impl Core {
     }
 
     /// Takes a worker in. Jobs that waited for one as large as this go on.
-    pub fn register(&self, name: String, memory_bytes: u64) -> u64 {
+    pub fn register(&self, name: String, memory_bytes: u64, threads: u32) -> u64 {
         let id = self.next_worker.fetch_add(1, Ordering::Relaxed);
         let now = self.now();
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.retain(|_, known| now.saturating_sub(known.seen) < FORGOTTEN_AFTER);
-        workers.insert(id, Known { worker: Worker { id, name, memory_bytes }, seen: now });
+        let worker = Worker { id, name, memory_bytes };
+        workers.insert(id, Known { worker, threads, seen: now, tasks_done: 0, draining: false });
         drop(workers);
         for job in self.jobs() {
             job.schedule(|scheduler| {
@@ -141,6 +166,44 @@ impl Core {
         let known = workers.get_mut(&id)?;
         known.seen = self.now();
         Some(known.worker.clone())
+    }
+
+    /// The workers that were heard of within a few leases, by number.
+    pub fn seen(&self) -> Vec<Seen> {
+        let now = self.now();
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = workers.values().map(|known| Seen {
+            worker: known.worker.clone(),
+            threads: known.threads,
+            silent: now.saturating_sub(known.seen),
+            tasks_done: known.tasks_done,
+            draining: known.draining,
+        });
+        seen.filter(|seen| seen.silent < self.policy.lease * LEASES_UNTIL_GONE).collect()
+    }
+
+    /// Counts a result that was taken.
+    pub fn did_a_task(&self, id: u64) {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = workers.get_mut(&id) {
+            known.tasks_done += 1;
+        }
+    }
+
+    /// Whether a worker is to get no more tasks.
+    pub fn is_draining(&self, id: u64) -> bool {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).get(&id).is_some_and(|known| known.draining)
+    }
+
+    /// Gives no more tasks to the workers of this name, or to the one of this number; says how many there are.
+    pub fn drain(&self, name: &str) -> usize {
+        let number = name.parse().ok();
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_name = workers.values_mut().filter(|known| known.worker.name == name || number == Some(known.worker.id));
+        let drained = of_name.map(|known| known.draining = true).count();
+        drop(workers);
+        self.wake();
+        drained
     }
 
     /// What people call a worker, known or not.
@@ -184,6 +247,27 @@ impl Core {
         self.wake();
         let mut busy = self.busy.subscribe();
         let _ = busy.wait_for(|&count| count == 0).await;
+    }
+
+    /// Whether a worker that asks for a task may leave for good. Then it does not count any more.
+    pub fn lets_go(&self, id: u64) -> bool {
+        // A build within one process ends with its coordinator; workers of a network wait for the next one.
+        let over = self.dismissing.load(Ordering::Relaxed) || self.is_stopping() && self.store.is_empty();
+        if over || self.is_draining(id) {
+            self.workers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            return true;
+        }
+        false
+    }
+
+    /// Lets all workers go. Returns when they have heard it, or after so long.
+    pub async fn dismiss(&self, limit: Duration) {
+        self.dismissing.store(true, Ordering::Relaxed);
+        let end = Instant::now() + limit;
+        while !self.seen().is_empty() && Instant::now() < end {
+            self.wake();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Makes a shutdown wait. `None` when it has begun.

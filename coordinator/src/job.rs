@@ -296,6 +296,15 @@ impl Job {
         });
     }
 
+    /// Whether somebody asked for the pause it is in.
+    pub fn is_paused_on_request(&self) -> bool {
+        let state = self.lock();
+        match &state.step {
+            Step::Active(scheduler) => matches!(scheduler.phase(), Phase::Paused(PauseCause::Asked, _)),
+            _ => matches!(state.wish, Wish::Pause(PauseCause::Asked, _)),
+        }
+    }
+
     /// Goes on.
     pub fn resume(&self) {
         self.change(|state| match &mut state.step {
@@ -335,6 +344,7 @@ impl Job {
             table: self.table.clone(),
             tasks_resumed: state.resumed,
             tasks_rejected: state.rejected,
+            priority: self.priority(),
             ..v1::JobStatus::default()
         };
         match (&state.step, &self.build) {

@@ -1,10 +1,11 @@
 //! The service that clients talk to: submit, list, watch, pause, resume, cancel.
 
-use crate::core::{Core, blocking_call, status_of};
+use crate::core::{Core, Seen, blocking_call, status_of};
 use crate::drive::{drive, remove_build};
 use crate::job::{Build, Job, is_final};
 use crate::plan::Plan;
 use crate::record::{self, JOB_PATH, RECORD_FORMAT};
+use crate::wish::{Wanted, Wish, remember};
 use futures::Stream;
 use futures::stream;
 use std::path::Path;
@@ -13,7 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_games::TableName;
 use strata_proto::v1::jobs_server::Jobs;
-use strata_proto::v1::{JobRequest, JobStatus, ListReply, ListRequest, SubmitRequest, WatchRequest};
+use strata_proto::v1::{
+    DrainRequest, JobRequest, JobStatus, ListReply, ListRequest, SubmitRequest, WatchRequest, WorkerStatus, WorkersReply,
+    WorkersRequest,
+};
 use strata_storage::{Manifest, PutOutcome, StoreError, TableDir};
 use tonic::{Request, Response, Status};
 
@@ -31,9 +35,36 @@ impl JobsService {
         Self { core }
     }
 
+    /// The workers, with the tasks they have.
+    fn workers_seen(&self) -> Vec<WorkerStatus> {
+        let mut workers: Vec<WorkerStatus> = self.core.seen().into_iter().map(message_of_worker).collect();
+        for job in self.core.jobs() {
+            let held = job.peek(|scheduler| Some(scheduler.held().collect::<Vec<_>>())).unwrap_or_default();
+            for (holder, id, layer) in held {
+                if let Some(worker) = workers.iter_mut().find(|worker| worker.worker_id == holder) {
+                    (worker.table, worker.stage, worker.part, worker.layer) = (job.table.clone(), id.stage, id.part, layer);
+                }
+            }
+        }
+        workers
+    }
+
     fn find(&self, table: &str) -> Result<Arc<Job>, Status> {
         let job = canonical(table).and_then(|name| self.core.job(&name.to_string()));
         job.ok_or_else(|| Status::not_found(format!("there is no job for {table}; submit it first")))
+    }
+}
+
+fn message_of_worker(seen: Seen) -> WorkerStatus {
+    WorkerStatus {
+        worker_id: seen.worker.id,
+        name: seen.worker.name,
+        memory_bytes: seen.worker.memory_bytes,
+        threads: seen.threads,
+        silent_ms: u64::try_from(seen.silent.as_millis()).unwrap_or(u64::MAX),
+        tasks_done: seen.tasks_done,
+        draining: seen.draining,
+        ..WorkerStatus::default()
     }
 }
 
@@ -47,7 +78,7 @@ impl Jobs for JobsService {
         let request = request.into_inner();
         let core = Arc::clone(&self.core);
         // A caller that goes away must not leave a directory locked that nobody drives.
-        let job = tokio::spawn(async move { submit(&core, &request.table, request.priority).await });
+        let job = tokio::spawn(async move { submit(&core, &request.table, request.priority, false).await });
         let job = job.await.map_err(|error| Status::internal(error.to_string()))??;
         Ok(Response::new(job.status()))
     }
@@ -89,24 +120,42 @@ impl Jobs for JobsService {
     async fn pause(&self, request: Request<JobRequest>) -> Result<Response<JobStatus>, Status> {
         let job = self.find(&request.into_inner().table)?;
         job.pause();
+        remember(&self.core, &job.table, Wanted::Paused).await;
         Ok(Response::new(job.status()))
     }
 
     async fn resume(&self, request: Request<JobRequest>) -> Result<Response<JobStatus>, Status> {
         let job = self.find(&request.into_inner().table)?;
         job.resume();
+        remember(&self.core, &job.table, Wanted::Go).await;
         self.core.wake();
         Ok(Response::new(job.status()))
     }
 
     async fn cancel(&self, request: Request<JobRequest>) -> Result<Response<JobStatus>, Status> {
         let job = self.find(&request.into_inner().table)?;
+        // First, because a job that is cancelled lets go of its directory.
+        remember(&self.core, &job.table, Wanted::Cancelled).await;
         job.cancel();
         Ok(Response::new(job.status()))
     }
+
+    async fn workers(&self, _request: Request<WorkersRequest>) -> Result<Response<WorkersReply>, Status> {
+        Ok(Response::new(WorkersReply { workers: self.workers_seen() }))
+    }
+
+    async fn drain(&self, request: Request<DrainRequest>) -> Result<Response<WorkersReply>, Status> {
+        let name = request.into_inner().worker;
+        if self.core.drain(&name) == 0 {
+            return Err(Status::not_found(format!("there is no worker {name}; `strata status` lists them")));
+        }
+        let drained = |worker: &WorkerStatus| worker.draining && (worker.name == name || worker.worker_id.to_string() == name);
+        Ok(Response::new(WorkersReply { workers: self.workers_seen().into_iter().filter(drained).collect() }))
+    }
 }
 
-async fn submit(core: &Arc<Core>, table: &str, priority: i32) -> Result<Arc<Job>, Status> {
+/// Begins a job, or goes on with it: from a look at what is there, and at rest where it is to begin `paused`.
+pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused: bool) -> Result<Arc<Job>, Status> {
     let name: TableName = table.parse().map_err(|error: strata_games::NameError| Status::invalid_argument(error.to_string()))?;
     let table = name.to_string();
     let _one_at_a_time = core.submitting.lock().await;
@@ -114,6 +163,8 @@ async fn submit(core: &Arc<Core>, table: &str, priority: i32) -> Result<Arc<Job>
     if let Some(job) = core.job(&table) {
         if !is_final(job.status().state()) {
             job.set_priority(priority);
+            let wanted = if job.is_paused_on_request() { Wanted::Paused } else { Wanted::Go };
+            remember(core, &table, wanted).await;
             return Ok(job);
         }
         job.released().await;
@@ -149,9 +200,14 @@ async fn submit(core: &Arc<Core>, table: &str, priority: i32) -> Result<Arc<Job>
         return Ok(job);
     }
     claim(&dir, &table, &core.build).await?;
+    let wanted = if paused { Wanted::Paused } else { Wanted::Go };
+    Wish::new(wanted, priority).put(&dir).await.map_err(|error| status_of(&error))?;
     tracing::info!(%table, dir = %root.display(), tasks = plan.tasks.len(), "submitted");
     let build = Build { dir, space, plan: Arc::new(plan) };
     let job = Arc::new(Job::new(table, core.job_number(), priority, build));
+    if paused {
+        job.pause();
+    }
     core.insert(Arc::clone(&job));
     tokio::spawn(drive(Arc::clone(core), Arc::clone(&job), lock, busy));
     Ok(job)

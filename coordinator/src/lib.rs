@@ -16,6 +16,8 @@
 //! * [`record`]: what is written down, and how damage to it is noticed;
 //! * [`Coordinator`]: all of it behind the messages of `strata-proto`.
 //!
+//! A coordinator serves in its own process ([`Coordinator::serve_in_process`]) or on a network ([`Coordinator::serve`]).
+//!
 //! Deliberately absent: a database, an election (a directory has a lock), and any judgement by the existence of a file.
 
 pub mod audit;
@@ -30,13 +32,17 @@ mod publish;
 pub mod record;
 mod replay;
 pub mod scheduler;
+mod server;
 #[cfg(test)]
 mod testing;
 mod transport;
+mod wish;
 mod work;
 
 pub use crate::core::{Locate, OpenSpace};
 pub use coordinator::{Coordinator, CoordinatorConfig};
 pub use jobs::JobsService;
+pub use server::{KEEPALIVE, ROLE_URI, Role, Tls};
 pub use transport::InProcess;
+pub use wish::{FoundBuild, found};
 pub use work::WorkService;

@@ -72,10 +72,10 @@ impl Work for WorkService {
                 request.name, request.build, self.core.build
             )));
         }
-        let worker_id = self.core.register(request.name.clone(), request.memory_bytes);
+        let worker_id = self.core.register(request.name.clone(), request.memory_bytes, request.threads);
         tracing::info!(worker = %request.name, worker_id, memory = request.memory_bytes, threads = request.threads, "registered");
         let lease_ms = u64::try_from(self.core.policy.lease.as_millis()).unwrap_or(u64::MAX);
-        Ok(Response::new(RegisterReply { worker_id, lease_ms }))
+        Ok(Response::new(RegisterReply { worker_id, lease_ms, store: self.core.store.clone() }))
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseReply>, Status> {
@@ -85,8 +85,11 @@ impl Work for WorkService {
             // Listen first, then look: what becomes ready in between is not missed.
             let mut woken = std::pin::pin!(self.core.woken());
             woken.as_mut().enable();
-            if self.core.is_stopping() {
+            if self.core.lets_go(request.worker_id) {
                 return Ok(Response::new(LeaseReply { task: None, drained: true }));
+            }
+            if self.core.is_stopping() {
+                return Err(Status::unavailable("the coordinator is shutting down"));
             }
             let Some(worker) = self.core.worker(request.worker_id) else {
                 return Err(Status::not_found(format!("there is no worker {}: register first", request.worker_id)));
@@ -210,7 +213,13 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
             Some(Some(Offer::Pending)) => {
                 let _ = changes.changed().await;
             }
-            Some(Some(Offer::Commit(commit))) => return record_result(core, &job, &commit).await,
+            Some(Some(Offer::Commit(commit))) => {
+                let verdict = record_result(core, &job, &commit).await?;
+                if verdict == Verdict::Accepted {
+                    core.did_a_task(request.worker_id);
+                }
+                return Ok(verdict);
+            }
         }
     }
 }

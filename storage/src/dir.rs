@@ -136,6 +136,11 @@ impl TableDir {
         DirLock::take(&self.path("build"))
     }
 
+    /// The process that builds here, if one does.
+    pub fn builder(&self) -> Option<u32> {
+        crate::lock::holder(&self.path("build"))
+    }
+
     /// Bytes that can still be written here.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
         let stat = rustix::fs::statvfs(self.root())

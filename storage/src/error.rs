@@ -184,6 +184,14 @@ pub enum StoreError {
         /// The process that holds it, where it could be read.
         pid: Option<u32>,
     },
+    /// Another coordinator leads this store.
+    #[error("{} is led by {leader}; stop that coordinator first, or use it", path.display())]
+    Led {
+        /// The store.
+        path: PathBuf,
+        /// Who leads it.
+        leader: String,
+    },
     /// Files that do not belong to a table are in the way.
     #[error("{} holds files that are no part of a table: {}; move them away", path.display(), list(names))]
     Foreign {
@@ -249,7 +257,8 @@ impl StoreError {
         matches!(self, StoreError::DiskFull { .. })
     }
 
-    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+    /// What the system says, while something was done (`list`, `write`) with a path.
+    pub fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { doing, path, source: source.into() },

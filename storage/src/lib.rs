@@ -36,7 +36,7 @@ pub use dir::{PutOutcome, TableDir};
 pub use error::{Corruption, Section, ShardError, StoreError};
 pub use index::*;
 pub use json::canonical_json;
-pub use lock::DirLock;
+pub use lock::{DirLock, StoreLock};
 pub use manifest::{FORMAT, Manifest, ManifestError, ManifestLayer, ManifestShard, ManifestStats, publish};
 pub use pack::CHOICES_A_BYTE;
 pub use record::{FileKind, FileRecord, artifact_path};

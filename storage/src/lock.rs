@@ -1,4 +1,4 @@
-//! One build at a time in a directory.
+//! One build at a time in a directory, and one coordinator at a time on a store.
 //!
 //! The lock is `build/lock`, held with `flock`: the operating system lets go of it when the process ends, however it ends, so no stale
 //! lock is ever in the way. The file names the process for people. It is removed when the lock is dropped; since another process
@@ -23,30 +23,68 @@ impl DirLock {
     /// Takes the lock in this folder, which is created when it is missing.
     pub(crate) fn take(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join("lock");
-        loop {
-            create_dirs(folder)?;
-            let fail = |error| StoreError::io("lock", &path, error);
-            let mut file = match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path) {
-                // Removed by the build that just ended.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened.map_err(fail)?,
-            };
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
-                    return Err(StoreError::Locked { path: folder.parent().unwrap_or(folder).to_owned(), pid });
-                }
-                Err(TryLockError::Error(error)) => return Err(fail(error)),
-            }
-            let mine = file.metadata().map_err(fail)?;
-            match fs::metadata(&path) {
-                Ok(named) if (named.dev(), named.ino()) == (mine.dev(), mine.ino()) => {}
-                _ => continue,
-            }
-            file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
-            return Ok(Self { path, _file: file });
+        let locked =
+            |text: &str| StoreError::Locked { path: folder.parent().unwrap_or(folder).to_owned(), pid: text.trim().parse().ok() };
+        let file = take(folder, &path, &format!("{}\n", std::process::id()), locked)?;
+        Ok(Self { path, _file: file })
+    }
+}
+
+/// The process that builds in a folder, if one does: its lock is held. Changes nothing.
+pub(crate) fn holder(folder: &Path) -> Option<u32> {
+    let path = folder.join("lock");
+    let file = File::open(&path).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => fs::read_to_string(&path).ok()?.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// Leadership of a store on a disk: held by one coordinator at a time, let go when dropped, or when the process ends.
+#[derive(Debug)]
+pub struct StoreLock {
+    // Holds the lock as long as it is open. The file stays, and says who led last.
+    _file: File,
+}
+
+impl StoreLock {
+    /// Takes the lead of the store in this folder, which is created when it is missing. `leader` says who that is then, for people.
+    ///
+    /// # Errors
+    /// [`StoreError::Led`] when somebody else leads it; what the file system says.
+    pub fn take(store: &Path, leader: &str) -> Result<Self, StoreError> {
+        let led = |text: &str| StoreError::Led {
+            path: store.to_owned(),
+            leader: if text.trim().is_empty() { "another coordinator".into() } else { text.trim().to_owned() },
+        };
+        let file = take(store, &store.join("coordinator.lock"), &format!("{leader}\n"), led)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Opens a file of a folder, which is created when it is missing, and holds its lock; `text` is in it then. `locked` says from the text that is
+/// there why it cannot be had.
+fn take(folder: &Path, path: &Path, text: &str, locked: impl Fn(&str) -> StoreError) -> Result<File, StoreError> {
+    loop {
+        create_dirs(folder)?;
+        let fail = |error| StoreError::io("lock", path, error);
+        let mut file = match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path) {
+            // Removed by the build that just ended.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened.map_err(fail)?,
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(locked(&fs::read_to_string(path).unwrap_or_default())),
+            Err(TryLockError::Error(error)) => return Err(fail(error)),
         }
+        let mine = file.metadata().map_err(fail)?;
+        match fs::metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (mine.dev(), mine.ino()) => {}
+            _ => continue,
+        }
+        file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).map_err(fail)?;
+        return Ok(file);
     }
 }
 
@@ -77,6 +115,17 @@ mod tests {
         drop(lock);
         assert!(!temp.path().join("build").exists());
         dir.lock().unwrap();
+    }
+
+    #[test]
+    fn a_store_has_one_leader_and_says_who_that_is() {
+        let temp = tempfile::tempdir().unwrap();
+        let store = temp.path().join("tables");
+        let lock = StoreLock::take(&store, "process 7 at 127.0.0.1:9").unwrap();
+        let error = StoreLock::take(&store, "me").unwrap_err();
+        assert!(error.to_string().contains("led by process 7 at 127.0.0.1:9;"), "{error}");
+        drop(lock);
+        StoreLock::take(&store, "me").unwrap();
     }
 
     #[test]

@@ -38,6 +38,29 @@ const LAST_RESULT: Duration = Duration::from_secs(15);
 /// Where a table lives on this machine.
 pub type Locate = Arc<dyn Fn(&TableName) -> PathBuf + Send + Sync>;
 
+/// Where the tables are.
+#[derive(Clone)]
+pub enum Tables {
+    /// Each in a directory of its own.
+    At(Locate),
+    /// In the directory that the coordinator names, a folder for each.
+    AsTold,
+    /// In this one, whatever the coordinator calls it: the same directory may have another path here.
+    Under(PathBuf),
+}
+
+impl Tables {
+    /// The directory of a table, where the coordinator says that they are in `store`.
+    fn locate(&self, store: &str) -> Locate {
+        let under = |folder: PathBuf| -> Locate { Arc::new(move |name| folder.join(name.to_string())) };
+        match self {
+            Tables::At(locate) => Arc::clone(locate),
+            Tables::AsTold => under(store.into()),
+            Tables::Under(folder) => under(folder.clone()),
+        }
+    }
+}
+
 /// What a worker is.
 #[derive(Clone)]
 pub struct WorkerConfig {
@@ -49,17 +72,17 @@ pub struct WorkerConfig {
     pub memory_bytes: u64,
     /// Threads it computes with; 0 counts as 1.
     pub threads: usize,
-    /// The directory of a table.
-    pub table_root: Locate,
+    /// Where the tables are.
+    pub tables: Tables,
     /// How long the coordinator may be away before the worker gives up. Longer than any sensible pause by default: a day.
     pub patience: Duration,
 }
 
 impl WorkerConfig {
     /// A worker with the default patience.
-    pub fn new(name: impl Into<String>, build: impl Into<String>, memory_bytes: u64, threads: usize, table_root: Locate) -> Self {
+    pub fn new(name: impl Into<String>, build: impl Into<String>, memory_bytes: u64, threads: usize, tables: Tables) -> Self {
         let patience = Duration::from_secs(24 * 3600);
-        Self { name: name.into(), build: build.into(), memory_bytes, threads, table_root, patience }
+        Self { name: name.into(), build: build.into(), memory_bytes, threads, tables, patience }
     }
 }
 
@@ -128,6 +151,7 @@ impl Worker {
         loop {
             let registered = self.register().await?;
             let lease = Duration::from_millis(registered.lease_ms.max(1));
+            let locate = self.config.tables.locate(&registered.store);
             loop {
                 let task = match self.lease(registered.worker_id).await {
                     Ok(Some(task)) => task,
@@ -135,7 +159,7 @@ impl Worker {
                     Err(CallError::Unknown) => break,
                     Err(other) => return Err(other),
                 };
-                match self.work(registered.worker_id, lease, task).await {
+                match self.work(registered.worker_id, lease, task, &locate).await {
                     Next::Lease => {}
                     Next::Register => break,
                     Next::Leave => return Ok(()),
@@ -183,13 +207,13 @@ impl Worker {
     }
 
     /// Runs one task and reports how it ended.
-    async fn work(&self, worker_id: u64, lease: Duration, task: v1::Task) -> Next {
+    async fn work(&self, worker_id: u64, lease: Duration, task: v1::Task, locate: &Locate) -> Next {
         let ticket = Ticket { worker_id, table: task.table.clone(), stage: task.stage, part: task.part, token: task.token };
         tracing::debug!(task = %ticket, attempt = task.attempt, "task leased");
         let started = Instant::now();
         let control = Arc::new(Control::default());
         let _stop_on_drop = StopOnDrop(Arc::clone(&control));
-        let mut running = self.start(task, Arc::clone(&control));
+        let mut running = self.start(task, Arc::clone(&control), locate);
         let mut beating = std::pin::pin!(self.heartbeats(&ticket, lease, &control));
         let mut silent = false;
         let mut leaving = false;
@@ -236,14 +260,14 @@ impl Worker {
     }
 
     /// Starts the kernel on a thread of its own.
-    fn start(&self, task: v1::Task, control: Arc<Control>) -> oneshot::Receiver<Ended> {
+    fn start(&self, task: v1::Task, control: Arc<Control>, locate: &Locate) -> oneshot::Receiver<Ended> {
         let (send, receive) = oneshot::channel();
         let job = Job {
             task,
             control,
             pool: Arc::clone(&self.pool),
             tables: Arc::clone(&self.tables),
-            locate: Arc::clone(&self.config.table_root),
+            locate: Arc::clone(locate),
             memory_bytes: self.config.memory_bytes,
         };
         let spawned = std::thread::Builder::new().name("strata-task".into()).spawn(move || {

@@ -8,7 +8,7 @@ use strata_proto::v1::jobs_client::JobsClient;
 use strata_proto::v1::{JobState, JobStatus, SubmitRequest, WatchRequest};
 use strata_storage::{Digest, Table};
 use strata_worker::bellman::verify_bellman;
-use strata_worker::{Locate, WorkerConfig, run_worker};
+use strata_worker::{Locate, Tables, WorkerConfig, run_worker};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -47,7 +47,7 @@ async fn build(table: &str, root: &Path, workers: usize, threads: usize) -> JobS
     let (say, stop) = watch::channel(false);
     let mut running = JoinSet::new();
     for i in 0..workers {
-        let config = WorkerConfig::new(format!("worker {i}"), BUILD, 1 << 30, threads, locate(root));
+        let config = WorkerConfig::new(format!("worker {i}"), BUILD, 1 << 30, threads, Tables::At(locate(root)));
         running.spawn(run_worker(service.channel(), config, stop.clone()));
     }
     let status = watch_until(&mut jobs, table, |status| status.state() == JobState::Complete).await;
@@ -94,7 +94,11 @@ async fn workers_that_come_and_go_leave_no_trace_in_the_table() {
     let mut jobs = JobsClient::new(service.channel());
     jobs.submit(SubmitRequest { table: "2048-2x3".into(), priority: 0 }).await.unwrap();
     let spawn = |name: &str, stop: watch::Receiver<bool>| {
-        tokio::spawn(run_worker(service.channel(), WorkerConfig::new(name, BUILD, 1 << 30, 1, locate(dir.path())), stop))
+        tokio::spawn(run_worker(
+            service.channel(),
+            WorkerConfig::new(name, BUILD, 1 << 30, 1, Tables::At(locate(dir.path()))),
+            stop,
+        ))
     };
     // Some are told to leave, some vanish, at whatever moment it happens to be.
     for round in 0..6u64 {
@@ -128,7 +132,7 @@ async fn an_input_damaged_during_the_build_is_made_again() {
     let mut jobs = JobsClient::new(service.channel());
     jobs.submit(SubmitRequest { table: "2048-2x3".into(), priority: 0 }).await.unwrap();
     let (say, stop) = watch::channel(false);
-    let config = WorkerConfig::new("a worker", BUILD, 1 << 30, 1, locate(dir.path()));
+    let config = WorkerConfig::new("a worker", BUILD, 1 << 30, 1, Tables::At(locate(dir.path())));
     let mut worker = tokio::spawn(run_worker(service.channel(), config.clone(), stop));
     watch_until(&mut jobs, "2048-2x3", |status| status.tasks_done >= 1).await;
     say.send(true).unwrap();

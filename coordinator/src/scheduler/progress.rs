@@ -1,7 +1,7 @@
 //! How far a job is, for people.
 
 use super::{Scheduler, StageState};
-use strata_games::Pass;
+use strata_games::{Pass, TaskId};
 
 /// How far a job is.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,6 +33,15 @@ pub struct Progress {
 }
 
 impl Scheduler {
+    /// Who has which task: number of the worker, task, and layer it is at.
+    pub fn held(&self) -> impl Iterator<Item = (u64, TaskId, u32)> {
+        self.leases.values().map(|lease| {
+            let id = self.plan.tasks[lease.task].id;
+            let (_, first) = super::place_of(&self.plan, &self.plan.stages[id.stage as usize]);
+            (lease.worker.id, id, lease.layer.unwrap_or(first))
+        })
+    }
+
     /// How far the job is.
     pub fn progress(&self) -> Progress {
         let planned = |stitched_only: bool| {

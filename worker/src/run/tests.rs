@@ -48,7 +48,7 @@ impl Work for Scripted {
         }
         let mut heard = self.0.heard.lock().unwrap();
         heard.registered.push(request.into_inner());
-        Ok(Response::new(v1::RegisterReply { worker_id: heard.registered.len() as u64, lease_ms: 60 }))
+        Ok(Response::new(v1::RegisterReply { worker_id: heard.registered.len() as u64, lease_ms: 60, store: String::new() }))
     }
 
     async fn lease(&self, _: Request<v1::LeaseRequest>) -> Result<Response<v1::LeaseReply>, Status> {
@@ -99,7 +99,7 @@ async fn channel(script: &Arc<Script>, absent: u32) -> Channel {
 
 fn config(root: &std::path::Path) -> WorkerConfig {
     let root = root.to_owned();
-    WorkerConfig::new("a worker", "strata test", 1 << 30, 2, Arc::new(move |name| root.join(name.to_string())))
+    WorkerConfig::new("a worker", "strata test", 1 << 30, 2, Tables::At(Arc::new(move |name| root.join(name.to_string()))))
 }
 
 fn task(stage: u32) -> v1::Task {

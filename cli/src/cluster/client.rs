@@ -1,0 +1,136 @@
+//! Reaching the coordinator.
+
+use super::tls::{self, Folder};
+use crate::failure::{Failure, chain};
+use crate::output::shell_quote;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use strata_coordinator::KEEPALIVE;
+use strata_proto::MAX_MESSAGE_BYTES;
+use strata_proto::v1::jobs_client::JobsClient;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Response, Status};
+
+/// How the coordinator is reached.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ConnectArgs {
+    /// The coordinator: HOST:PORT, or @FILE that it wrote with --address-file
+    #[arg(long, value_name = "ADDR", env = "STRATA_COORDINATOR", default_value = super::LISTEN)]
+    pub coordinator: String,
+    /// Folder with ca.pem, cert.pem and key.pem, as `strata certs` makes it
+    #[arg(long, value_name = "DIR", env = "STRATA_TLS")]
+    pub tls: Option<PathBuf>,
+    /// Talk to another machine without TLS, on a network that you trust
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+/// Longest time that connecting may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Longest time that a call may take which is not held open.
+const CALL: Duration = Duration::from_secs(30);
+/// How often a file with an address is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl ConnectArgs {
+    /// A channel, which connects at its first call, and the address. A file that has the address is waited for for so long.
+    pub async fn channel(&self, wait: Duration) -> Result<(Channel, String), Failure> {
+        let address = match self.coordinator.strip_prefix('@') {
+            Some(file) => address_in(Path::new(file), wait).await?,
+            None => self.coordinator.clone(),
+        };
+        tls::expect_safe(&address, self.tls.is_some(), self.insecure)?;
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
+            .ok()
+            .filter(|_| address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()))
+            .ok_or_else(|| {
+                Failure::usage(format!("{} is no address", shell_quote(&address)))
+                    .help("--coordinator HOST:PORT, for example 127.0.0.1:7240")
+            })?;
+        let mut endpoint = endpoint
+            .connect_timeout(CONNECT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE.0)
+            .keep_alive_timeout(KEEPALIVE.1)
+            .keep_alive_while_idle(true);
+        if let Some(dir) = &self.tls {
+            let folder = Folder::read(dir)?;
+            let config = ClientTlsConfig::new()
+                .ca_certificate(Certificate::from_pem(folder.authority))
+                .identity(Identity::from_pem(folder.certificate, folder.key));
+            endpoint = endpoint.tls_config(config).map_err(|e| {
+                let shown = shell_quote(&dir.to_string_lossy()).into_owned();
+                Failure::failed(format!("the certificates in {shown} cannot be used: {}", chain(&e)))
+                    .help("make new ones with `strata certs`")
+            })?;
+        }
+        Ok((endpoint.connect_lazy(), address))
+    }
+
+    /// A client of the coordinator's jobs.
+    pub async fn jobs(&self) -> Result<Jobs, Failure> {
+        let (channel, address) = self.channel(Duration::ZERO).await?;
+        let client =
+            JobsClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Jobs { client, address })
+    }
+}
+
+/// Reads the address that a coordinator wrote, when it is there.
+async fn address_in(file: &Path, wait: Duration) -> Result<String, Failure> {
+    let start = Instant::now();
+    loop {
+        match std::fs::read_to_string(file) {
+            Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
+            _ if start.elapsed() < wait => tokio::time::sleep(LOOK).await,
+            Ok(_) => return Err(no_address(file, "it is empty")),
+            Err(e) => return Err(no_address(file, &e.to_string())),
+        }
+    }
+}
+
+fn no_address(file: &Path, why: &str) -> Failure {
+    let shown = shell_quote(&file.to_string_lossy()).into_owned();
+    Failure::failed(format!("no coordinator has written its address to {shown}: {why}"))
+        .help("start one: `strata coordinator --store DIR --address-file FILE`")
+}
+
+/// A client of the coordinator's jobs.
+pub struct Jobs {
+    /// Makes the calls.
+    pub client: JobsClient<Channel>,
+    address: String,
+}
+
+impl Jobs {
+    /// Makes one call, with a deadline.
+    pub async fn call<T, F>(&self, call: impl FnOnce(JobsClient<Channel>) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        match tokio::time::timeout(CALL, call(self.client.clone())).await {
+            Ok(answer) => answer.map(Response::into_inner).map_err(|status| self.failed(&status)),
+            Err(_) => Err(self.failed(&Status::deadline_exceeded(format!("no answer within {} s", CALL.as_secs())))),
+        }
+    }
+
+    /// What a call that failed means.
+    pub fn failed(&self, status: &Status) -> Failure {
+        let why = |status: &Status| {
+            let inner = std::error::Error::source(status).map(chain);
+            inner.unwrap_or_else(|| status.message().to_owned())
+        };
+        match status.code() {
+            Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled => {
+                Failure::failed(format!("the coordinator at {} does not answer: {}", self.address, why(status)))
+                    .help("is it running? `strata coordinator --store DIR` starts one; --coordinator says where it is")
+            }
+            Code::InvalidArgument => Failure::usage(status.message()),
+            Code::NotFound => Failure::failed(status.message()).help("`strata jobs` lists the jobs, `strata status` the workers"),
+            Code::Unimplemented => Failure::failed(format!("what listens at {} is no coordinator of this version", self.address)),
+            _ => Failure::failed(status.message()),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `strata worker`: computes the tasks that a coordinator gives out, until it is stopped or there are none left.
+
+use crate::cluster::client::ConnectArgs;
+use crate::failure::{Failure, chain};
+use crate::output;
+use crate::resources;
+use crate::signals;
+use crate::units;
+use std::path::PathBuf;
+use std::time::Duration;
+use strata_worker::{Tables, WorkerConfig, WorkerError, run_worker};
+use tokio::sync::watch;
+
+/// For whom it works, and with what.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  strata worker
+  strata worker --coordinator node1:7240 --tls tls/worker --memory 8GiB --threads 4
+  strata worker --coordinator @/shared/address --store /mnt/tables
+
+Workers may come and go at any time. SIGTERM and Ctrl-C hand the task back, and the worker exits with 0; one that is killed loses what it
+was computing and nothing else. While the coordinator is away a worker waits for it.
+Exit code 78: the coordinator refuses this worker (another version, another certificate); starting it again is no use.")]
+pub struct Args {
+    #[command(flatten)]
+    connect: ConnectArgs,
+    /// Threads to compute with [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Memory it may use, for example 8GiB [default: three quarters of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory: Option<u64>,
+    /// What people call it [default: host and process number]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where the coordinator's store is on this machine, when the path is another here
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+}
+
+/// Starting it again is no use.
+const REFUSED: u8 = 78;
+/// How long a coordinator may take to write its address.
+const FIRST_ADDRESS: Duration = Duration::from_secs(600);
+/// What a worker may use where the system does not say what is free.
+const SOME_MEMORY: u64 = 1 << 30;
+
+/// Works.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let runtime = crate::runtime()?;
+    let ended = runtime.block_on(work(args));
+    // A kernel that does not stop in time is cut off: its outputs have no record yet.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    ended
+}
+
+async fn work(args: &Args) -> Result<(), Failure> {
+    let (stop, stopped) = watch::channel(false);
+    let mut signal = signals::listen(|| output::note("stopping: handing the task back (a second signal stops at once)"))
+        .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
+    let found = tokio::select! {
+        found = args.connect.channel(FIRST_ADDRESS) => found?,
+        _ = signal.wait_for(Option::is_some) => return Ok(()),
+    };
+    let (channel, address) = found;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = args.name.clone().unwrap_or_else(|| format!("{host}-{}", std::process::id()));
+    let memory = args.memory.or_else(|| resources::available_memory().map(|free| free / 4 * 3)).unwrap_or(SOME_MEMORY);
+    let threads = args.threads.map_or_else(resources::threads, usize::from);
+    let tables = args.store.clone().map_or(Tables::AsTold, Tables::Under);
+    let config = WorkerConfig::new(&name, env!("CARGO_PKG_VERSION"), memory, threads, tables);
+    let with = units::plural(threads as u64, "thread");
+    output::note(&format!("worker {name} with {with} and {} works for {address}", units::bytes(memory)));
+    let mut working = std::pin::pin!(run_worker(channel, config, stopped));
+    let ended = tokio::select! {
+        ended = &mut working => ended,
+        _ = signal.wait_for(Option::is_some) => {
+            let _ = stop.send(true); // it listens as long as it works
+            working.await
+        }
+    };
+    match ended {
+        Ok(()) if signals::received().is_some() => Ok(()),
+        Ok(()) => {
+            output::note("there is nothing left to do");
+            Ok(())
+        }
+        Err(error @ WorkerError::Refused(_)) => {
+            let message = chain(&error);
+            Err(Failure { code: REFUSED, message, help: Some("see `strata worker --help` about exit code 78".into()) })
+        }
+        Err(error) => Err(Failure::failed(chain(&error))),
+    }
+}

@@ -1,0 +1,130 @@
+//! What people asked of a job, written down beside its build, so that a coordinator that is started again remembers it; and what a store holds
+//! of unfinished builds, as their records are named.
+
+use crate::core::Core;
+use crate::record::{self, RECORD_FORMAT};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use strata_games::TaskId;
+use strata_storage::{StoreError, TableDir};
+
+/// Where it is kept.
+const WISH_PATH: &str = "build/wish.json";
+
+/// What a job is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Wanted {
+    /// Run.
+    Go,
+    /// Rest until it is resumed.
+    Paused,
+    /// Nothing, until it is submitted again.
+    Cancelled,
+}
+
+/// `build/wish.json`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    /// [`RECORD_FORMAT`].
+    pub format: u32,
+    /// What it is to do.
+    pub wanted: Wanted,
+    /// Jobs of higher priority get workers first.
+    pub priority: i32,
+}
+
+impl Wish {
+    /// To run, or not.
+    pub fn new(wanted: Wanted, priority: i32) -> Self {
+        Self { format: RECORD_FORMAT, wanted, priority }
+    }
+
+    /// Writes it down.
+    pub async fn put(&self, dir: &TableDir) -> Result<(), StoreError> {
+        dir.put_over(WISH_PATH, record::seal(self)).await
+    }
+}
+
+/// A build that was begun in a store and is not finished.
+pub struct Unfinished {
+    /// Name of the table.
+    pub table: String,
+    /// What was asked of it; to run, where nothing sound is written down.
+    pub wish: Wish,
+}
+
+/// The unfinished builds of a store: one folder a table. What is no such folder is left alone.
+pub fn unfinished(store: &Path) -> Result<Vec<Unfinished>, StoreError> {
+    let entries = match fs::read_dir(store) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| StoreError::io("list", store, error))?,
+    };
+    let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    folders.sort();
+    let of_folder = |folder: PathBuf| {
+        if folder.join("table.json").exists() {
+            return None;
+        }
+        let job = fs::read(folder.join(record::JOB_PATH)).ok()?;
+        // A damaged one still says which table it was: the folder has its name.
+        let named = folder.file_name()?.to_string_lossy().into_owned();
+        let table = record::open::<record::Job>(&job).map_or(named, |job| job.table);
+        let wish = fs::read(folder.join(WISH_PATH)).ok().and_then(|bytes| record::open::<Wish>(&bytes).ok());
+        Some(Unfinished { table, wish: wish.unwrap_or(Wish::new(Wanted::Go, 0)) })
+    };
+    Ok(folders.into_iter().filter_map(of_folder).collect())
+}
+
+/// A build as its folder shows it, by the names of its records; nothing is checked.
+pub struct FoundBuild {
+    /// Name of the table.
+    pub table: String,
+    /// What was asked of it: `unfinished`, `paused` or `cancelled`.
+    pub wanted: &'static str,
+    /// The process that works on it now, on a machine that shares the lock.
+    pub builder: Option<u32>,
+    /// Stages that have a record.
+    pub stages: BTreeSet<u32>,
+    /// Tasks that have a record of their own.
+    pub commits: Vec<TaskId>,
+}
+
+/// The build in the folder of a table; `None` when none was begun.
+pub fn found(folder: &Path) -> Result<Option<FoundBuild>, StoreError> {
+    let Ok(job) = fs::read(folder.join(record::JOB_PATH)) else { return Ok(None) };
+    let Ok(job) = record::open::<record::Job>(&job) else { return Ok(None) };
+    let wish = fs::read(folder.join(WISH_PATH)).ok().and_then(|bytes| record::open::<Wish>(&bytes).ok());
+    let names = |of: &str| -> Vec<String> {
+        let entries = fs::read_dir(folder.join(of)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned())).collect()
+    };
+    let task = |name: &String| {
+        let (stage, part) = name.split_once('.')?;
+        Some(TaskId { stage: stage.parse().ok()?, part: part.parse().ok()? })
+    };
+    Ok(Some(FoundBuild {
+        table: job.table,
+        wanted: match wish.map_or(Wanted::Go, |wish| wish.wanted) {
+            Wanted::Go => "unfinished",
+            Wanted::Paused => "paused",
+            Wanted::Cancelled => "cancelled",
+        },
+        builder: TableDir::open(folder)?.builder(),
+        stages: names(record::LAYERS).iter().filter_map(|name| name.parse().ok()).collect(),
+        commits: names(record::COMMITS).iter().filter_map(task).collect(),
+    }))
+}
+
+/// Writes down what was asked of a job. That it cannot be is told to the log alone: the job does as it was asked all the same.
+pub async fn remember(core: &Arc<Core>, table: &str, wanted: Wanted) {
+    let Some(job) = core.job(table) else { return };
+    let Some(build) = job.build.as_ref().filter(|_| !job.is_released()) else { return };
+    if let Err(error) = Wish::new(wanted, job.priority()).put(&build.dir).await {
+        tracing::warn!(%table, %error, "what was asked of the job cannot be written down; a restart would forget it");
+    }
+}
