@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use strata_coordinator::{ROLE_URI, Role};
+use strata_coordinator::{COORDINATOR_NAME, ROLE_URI, Role};
 use time::{Duration, OffsetDateTime};
 
 /// Whose certificate.
@@ -18,12 +18,12 @@ use time::{Duration, OffsetDateTime};
 #[command(after_help = "\
 Examples:
   strata certs ca --out authority
-  strata certs coordinator --ca authority --out tls/coordinator --host node1 --host 10.0.0.1
+  strata certs coordinator --ca authority --out tls/coordinator
   strata certs worker --ca authority --out tls/worker
   strata certs client --ca authority --out tls/client
 
 Each folder goes to the --tls of its process. The authority's own folder stays where certificates are made. Certificates are for 90
-days, the authority for 5 years. Keys are readable by their owner alone. Nothing is written over.")]
+days, the authority for 5 years. They name roles and not machines: a coordinator may move. Keys are readable by their owner alone. Nothing is written over.")]
 pub struct Args {
     #[command(subcommand)]
     role: Whose,
@@ -41,9 +41,6 @@ enum Whose {
     Coordinator {
         #[command(flatten)]
         made: Made,
-        /// A name or address that others reach it by; may be given several times [default: localhost and this machine's name]
-        #[arg(long, value_name = "HOST")]
-        host: Vec<String>,
     },
     /// Make a worker's certificate; all workers may share one
     Worker {
@@ -78,12 +75,9 @@ const SLACK: Duration = Duration::hours(1);
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.role {
         Whose::Ca { out } => authority(out),
-        Whose::Coordinator { made, host } => {
-            let hosts = if host.is_empty() { own_names() } else { host.clone() };
-            leaf(made, Role::Coordinator, &hosts)
-        }
-        Whose::Worker { made } => leaf(made, Role::Worker, &[]),
-        Whose::Client { made } => leaf(made, Role::Client, &[]),
+        Whose::Coordinator { made } => leaf(made, Role::Coordinator),
+        Whose::Worker { made } => leaf(made, Role::Worker),
+        Whose::Client { made } => leaf(made, Role::Client),
     }
 }
 
@@ -99,7 +93,7 @@ fn authority(out: &Path) -> Result<(), Failure> {
     output::result(&format!("made an authority in {}\n", shell_quote(&out.to_string_lossy())))
 }
 
-fn leaf(made: &Made, role: Role, hosts: &[String]) -> Result<(), Failure> {
+fn leaf(made: &Made, role: Role) -> Result<(), Failure> {
     let read = |name: &str| {
         let path = made.ca.join(name);
         fs::read_to_string(&path).map_err(|e| {
@@ -112,8 +106,10 @@ fn leaf(made: &Made, role: Role, hosts: &[String]) -> Result<(), Failure> {
         Failure::failed(format!("the authority in {} cannot sign: {e}", shell_quote(&made.ca.to_string_lossy())))
     };
     let issuer = Issuer::from_ca_cert_pem(&ca, KeyPair::from_pem(&ca_key).map_err(unfit)?).map_err(unfit)?;
-    let bad_host = |e: rcgen::Error| Failure::usage(format!("--host is no name or address: {e}"));
-    let mut params = CertificateParams::new(hosts.to_vec()).map_err(bad_host)?;
+    let mut params = CertificateParams::default();
+    if role == Role::Coordinator {
+        params.subject_alt_names.push(SanType::DnsName(COORDINATOR_NAME.try_into().map_err(cannot_make)?));
+    }
     params.distinguished_name.push(DnType::CommonName, format!("Strata {}", role.name()));
     let uri = format!("{ROLE_URI}{}", role.name()).try_into().map_err(cannot_make)?;
     params.subject_alt_names.push(SanType::URI(uri));
@@ -128,9 +124,8 @@ fn leaf(made: &Made, role: Role, hosts: &[String]) -> Result<(), Failure> {
     let key = KeyPair::generate().map_err(cannot_make)?;
     let certificate = params.signed_by(&key, &issuer).map_err(cannot_make)?;
     write(&made.out, &[(CA, ca), (CERT, certificate.pem()), (KEY, key.serialize_pem())])?;
-    let of = if hosts.is_empty() { String::new() } else { format!(" for {}", hosts.join(", ")) };
     let shown = shell_quote(&made.out.to_string_lossy()).into_owned();
-    output::result(&format!("made a {}'s certificate{of} in {shown}, for {DAYS} days\n", role.name()))
+    output::result(&format!("made a {}'s certificate in {shown}, for {DAYS} days\n", role.name()))
 }
 
 fn valid_for(params: &mut CertificateParams, days: i64) {
@@ -140,16 +135,6 @@ fn valid_for(params: &mut CertificateParams, days: i64) {
 
 fn cannot_make(e: rcgen::Error) -> Failure {
     Failure::failed(format!("cannot make a certificate: {e}"))
-}
-
-/// Names of this machine.
-fn own_names() -> Vec<String> {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut names = vec!["localhost".to_owned(), "127.0.0.1".into(), "::1".into()];
-    if !name.is_empty() && !names.contains(&name) {
-        names.push(name);
-    }
-    names
 }
 
 /// Writes files that nobody else may read into a folder; none of them may be there.

@@ -7,6 +7,7 @@ use crate::resources;
 use crate::signals;
 use crate::units;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use strata_worker::{Tables, WorkerConfig, WorkerError, run_worker};
 use tokio::sync::watch;
@@ -69,7 +70,8 @@ async fn work(args: &Args) -> Result<(), Failure> {
     let memory = args.memory.or_else(|| resources::available_memory().map(|free| free / 4 * 3)).unwrap_or(SOME_MEMORY);
     let threads = args.threads.map_or_else(resources::threads, usize::from);
     let tables = args.store.clone().map_or(Tables::AsTold, Tables::Under);
-    let config = WorkerConfig::new(&name, env!("CARGO_PKG_VERSION"), memory, threads, tables);
+    let notice = Arc::new(|what: &str| output::note(&format!("note: {what}")));
+    let config = WorkerConfig { notice, ..WorkerConfig::new(&name, env!("CARGO_PKG_VERSION"), memory, threads, tables) };
     let with = units::plural(threads as u64, "thread");
     output::note(&format!("worker {name} with {with} and {} works for {address}", units::bytes(memory)));
     let mut working = std::pin::pin!(run_worker(channel, config, stopped));

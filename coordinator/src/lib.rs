@@ -42,7 +42,7 @@ mod work;
 pub use crate::core::{Locate, OpenSpace};
 pub use coordinator::{Coordinator, CoordinatorConfig};
 pub use jobs::JobsService;
-pub use server::{KEEPALIVE, ROLE_URI, Role, Tls};
+pub use server::{COORDINATOR_NAME, KEEPALIVE, ROLE_URI, Role, Tls};
 pub use transport::InProcess;
 pub use wish::{FoundBuild, found};
 pub use work::WorkService;

@@ -1,7 +1,7 @@
 //! The services on a network: TLS with certificates on both sides, or none at all.
 //!
 //! A certificate names a role in a URI among its alternative names, `strata://cluster/ROLE`: a worker's opens the service of workers, a
-//! client's that of clients, and neither the other. Who may listen without TLS is up to the caller.
+//! client's that of clients, and neither the other. A coordinator's is known by its name, [`COORDINATOR_NAME`], not by the machine it is on. Who may listen without TLS is up to the caller.
 
 use crate::core::Core;
 use crate::jobs::JobsService;
@@ -23,6 +23,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// How often a silent connection is asked for a sign of life, and how long that may take. Workers and clients do the same.
 pub const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(20));
+/// The name that a coordinator's certificate has, wherever it runs: machines come and go, and the authority signs for nobody else.
+pub const COORDINATOR_NAME: &str = "strata-coordinator";
 /// What roles are written behind.
 pub const ROLE_URI: &str = "strata://cluster/";
 

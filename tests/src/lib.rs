@@ -7,6 +7,7 @@
 //! Tests that take minutes are marked `#[ignore]`; `cargo test -p strata-tests --release -- --ignored` runs them.
 
 pub mod binary;
+pub mod cluster;
 pub mod command;
 pub mod fixture;
 pub mod golden;

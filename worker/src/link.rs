@@ -4,6 +4,7 @@
 //! the coordinator is *away* (tried again, with pauses that double up to five seconds), it is *in trouble* (tried a few times
 //! more), it does not *know* this worker (it was restarted: register again), or it *refuses* (no use trying again).
 
+use crate::run::Notice;
 use std::future::Future;
 use std::time::{Duration, Instant};
 use strata_proto::MAX_MESSAGE_BYTES;
@@ -53,13 +54,17 @@ pub(crate) struct Link {
     client: WorkClient<Channel>,
     stop: watch::Receiver<bool>,
     patience: Duration,
+    notice: Notice,
 }
 
+/// A coordinator that is away for so long is worth a word.
+const WORTH_A_WORD: Duration = Duration::from_secs(3);
+
 impl Link {
-    pub(crate) fn new(channel: Channel, stop: watch::Receiver<bool>, patience: Duration) -> Self {
+    pub(crate) fn new(channel: Channel, stop: watch::Receiver<bool>, patience: Duration, notice: Notice) -> Self {
         let client =
             WorkClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Self { client, stop, patience }
+        Self { client, stop, patience, notice }
     }
 
     /// Whether the worker was told to stop. Also true when the other end of the line is gone: then nobody could tell.
@@ -115,10 +120,15 @@ impl Link {
     {
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
-        let mut troubles = 0;
+        let (mut troubles, mut said) = (0, false);
         loop {
             let status = match self.once(limit, &mut call).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    if said {
+                        (self.notice)("the coordinator answers again");
+                    }
+                    return Ok(answer);
+                }
                 Err(status) => status,
             };
             match class(&status) {
@@ -132,8 +142,12 @@ impl Link {
                 }
                 Class::Away => {
                     let waited = start.elapsed();
+                    if waited >= WORTH_A_WORD && !said {
+                        said = true;
+                        (self.notice)(&format!("the coordinator does not answer ({}); waiting for it", reason(&status)));
+                    }
                     if waited >= patience {
-                        return Err(CallError::Away { waited, last: status.message().to_owned() });
+                        return Err(CallError::Away { waited, last: reason(&status) });
                     }
                 }
             }
@@ -142,6 +156,17 @@ impl Link {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// What a transport says, or what is behind that.
+fn reason(status: &Status) -> String {
+    let mut cause = std::error::Error::source(status);
+    let mut text = status.message().to_owned();
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    text
 }
 
 /// Up to a quarter of the pause, so that workers that lost their coordinator together do not come back together.

@@ -76,13 +76,18 @@ pub struct WorkerConfig {
     pub tables: Tables,
     /// How long the coordinator may be away before the worker gives up. Longer than any sensible pause by default: a day.
     pub patience: Duration,
+    /// Told when the coordinator is away, and when it is back: a sentence for people.
+    pub notice: Notice,
 }
+
+/// Says something to people.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl WorkerConfig {
     /// A worker with the default patience.
     pub fn new(name: impl Into<String>, build: impl Into<String>, memory_bytes: u64, threads: usize, tables: Tables) -> Self {
         let patience = Duration::from_secs(24 * 3600);
-        Self { name: name.into(), build: build.into(), memory_bytes, threads, tables, patience }
+        Self { name: name.into(), build: build.into(), memory_bytes, threads, tables, patience, notice: Arc::new(|_| {}) }
     }
 }
 
@@ -116,7 +121,7 @@ pub(crate) async fn run_with(
         move || pool.install(self_test::run)
     });
     tested.await.unwrap_or_else(Err).map_err(WorkerError::SelfTest)?;
-    let link = Link::new(channel, stop, config.patience);
+    let link = Link::new(channel, stop, config.patience, Arc::clone(&config.notice));
     let worker = Worker { link, config, pool, tables: Arc::new(execute::Tables::new(games)) };
     match worker.live().await {
         Ok(()) | Err(CallError::Stopped) => Ok(()),

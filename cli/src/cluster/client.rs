@@ -3,13 +3,16 @@
 use super::tls::{self, Folder};
 use crate::failure::{Failure, chain};
 use crate::output::shell_quote;
+use hyper_util::rt::TokioIo;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use strata_coordinator::KEEPALIVE;
+use strata_coordinator::{COORDINATOR_NAME, KEEPALIVE};
 use strata_proto::MAX_MESSAGE_BYTES;
 use strata_proto::v1::jobs_client::JobsClient;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tokio::net::TcpStream;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
 use tonic::{Code, Response, Status};
 
 /// How the coordinator is reached.
@@ -34,10 +37,12 @@ const CALL: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl ConnectArgs {
-    /// A channel, which connects at its first call, and the address. A file that has the address is waited for for so long.
+    /// A channel, which connects at its first call, and the address. A file that has the address is waited for for so long, and read again
+    /// whenever the connection is lost: a coordinator that is started again may have another.
     pub async fn channel(&self, wait: Duration) -> Result<(Channel, String), Failure> {
-        let address = match self.coordinator.strip_prefix('@') {
-            Some(file) => address_in(Path::new(file), wait).await?,
+        let file = self.coordinator.strip_prefix('@').map(PathBuf::from);
+        let address = match &file {
+            Some(file) => address_in(file, wait).await?,
             None => self.coordinator.clone(),
         };
         tls::expect_safe(&address, self.tls.is_some(), self.insecure)?;
@@ -49,16 +54,13 @@ impl ConnectArgs {
                 Failure::usage(format!("{} is no address", shell_quote(&address)))
                     .help("--coordinator HOST:PORT, for example 127.0.0.1:7240")
             })?;
-        let mut endpoint = endpoint
-            .connect_timeout(CONNECT)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE.0)
-            .keep_alive_timeout(KEEPALIVE.1)
-            .keep_alive_while_idle(true);
+        let mut endpoint =
+            endpoint.http2_keep_alive_interval(KEEPALIVE.0).keep_alive_timeout(KEEPALIVE.1).keep_alive_while_idle(true);
         if let Some(dir) = &self.tls {
             let folder = Folder::read(dir)?;
             let config = ClientTlsConfig::new()
                 .ca_certificate(Certificate::from_pem(folder.authority))
+                .domain_name(COORDINATOR_NAME)
                 .identity(Identity::from_pem(folder.certificate, folder.key));
             endpoint = endpoint.tls_config(config).map_err(|e| {
                 let shown = shell_quote(&dir.to_string_lossy()).into_owned();
@@ -66,7 +68,21 @@ impl ConnectArgs {
                     .help("make new ones with `strata certs`")
             })?;
         }
-        Ok((endpoint.connect_lazy(), address))
+        let (first, (safe, insecure)) = (address.clone(), (self.tls.is_some(), self.insecure));
+        let connect = tower::service_fn(move |_: Uri| {
+            let address = file
+                .as_ref()
+                .and_then(|file| std::fs::read_to_string(file).ok())
+                .map_or(first.clone(), |text| text.trim().to_owned());
+            async move {
+                // A file may come to name another machine.
+                tls::expect_safe(&address, safe, insecure).map_err(|failure| io::Error::other(failure.message))?;
+                let stream = tokio::time::timeout(CONNECT, TcpStream::connect(&address)).await??;
+                stream.set_nodelay(true)?;
+                Ok::<_, io::Error>(TokioIo::new(stream))
+            }
+        });
+        Ok((endpoint.connect_with_connector_lazy(connect), address))
     }
 
     /// A client of the coordinator's jobs.
@@ -74,7 +90,7 @@ impl ConnectArgs {
         let (channel, address) = self.channel(Duration::ZERO).await?;
         let client =
             JobsClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Jobs { client, address })
+        Ok(Jobs { client, address, tls: self.tls.is_some() })
     }
 }
 
@@ -102,6 +118,7 @@ pub struct Jobs {
     /// Makes the calls.
     pub client: JobsClient<Channel>,
     address: String,
+    tls: bool,
 }
 
 impl Jobs {
@@ -119,10 +136,20 @@ impl Jobs {
     /// What a call that failed means.
     pub fn failed(&self, status: &Status) -> Failure {
         let why = |status: &Status| {
-            let inner = std::error::Error::source(status).map(chain);
-            inner.unwrap_or_else(|| status.message().to_owned())
+            // Transports wrap what happened several times; what the system said is inside.
+            let mut cause = std::error::Error::source(status);
+            let mut text = status.message().to_owned();
+            while let Some(inner) = cause {
+                text = inner.to_string();
+                cause = inner.source();
+            }
+            text
         };
         match status.code() {
+            _ if !self.tls && status.message().contains("h2 protocol error") => {
+                Failure::failed(format!("what listens at {} does not talk in the clear", self.address))
+                    .help("if it is a coordinator with certificates, --tls DIR names yours (`strata certs client`)")
+            }
             Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled => {
                 Failure::failed(format!("the coordinator at {} does not answer: {}", self.address, why(status)))
                     .help("is it running? `strata coordinator --store DIR` starts one; --coordinator says where it is")
