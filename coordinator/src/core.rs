@@ -288,6 +288,9 @@ impl Core {
             let now = self.now();
             for job in self.jobs() {
                 let due = job.peek(|scheduler| scheduler.next_expiry()).is_some_and(|expiry| expiry <= now);
+                if job.peek(|scheduler| scheduler.has_straggler(now).then_some(())).is_some() {
+                    self.wake();
+                }
                 if due && job.schedule(|scheduler| scheduler.expire(now)).is_some_and(|late| late > 0) {
                     tracing::warn!(table = %job.table, "a lease was not renewed in time; its task is given out again");
                     self.wake();

@@ -20,6 +20,7 @@ use strata_proto::v1::{
     CompleteReply, CompleteRequest, FailReply, FailRequest, HeartbeatReply, HeartbeatRequest, LeaseReply, LeaseRequest,
     RegisterReply, RegisterRequest, Task,
 };
+use strata_storage::FileRecord;
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
@@ -161,6 +162,7 @@ fn task_message(job: &Job, assignment: Assignment) -> Task {
         token: assignment.token,
         attempt: assignment.attempt,
         inputs: assignment.inputs.iter().map(message_of_file).collect(),
+        memory_bytes: assignment.memory_bytes.unwrap_or(0),
     }
 }
 
@@ -199,13 +201,16 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
         });
         match offer {
             None | Some(Some(Offer::Stale)) => return Ok(Verdict::Stale),
+            Some(Some(Offer::AlreadyDone)) => {
+                tidy(&job, id, &content.outputs).await;
+                return Ok(Verdict::AlreadyDone);
+            }
             Some(None) => {
                 let path = missing.as_ref().map_or_else(String::new, |path| path.display().to_string());
                 return Err(refuse(format!(
                     "worker {worker} says it wrote {path}, but it is not there; do worker and coordinator use the same directory?"
                 )));
             }
-            Some(Some(Offer::AlreadyDone)) => return Ok(Verdict::AlreadyDone),
             Some(Some(Offer::Conflict(message))) => {
                 tracing::error!(table = %job.table, %message, "the build stops");
                 return Ok(Verdict::Conflict);
@@ -220,6 +225,17 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
                 }
                 return Ok(verdict);
             }
+        }
+    }
+}
+
+/// Removes what a late result brought back of files that were removed before.
+async fn tidy(job: &Job, id: TaskId, outputs: &[FileRecord]) {
+    let Some(build) = &job.build else { return };
+    let leftovers = job.peek(|scheduler| Some(scheduler.leftovers(id, outputs))).unwrap_or_default();
+    for file in leftovers {
+        if let Err(error) = build.dir.delete(&file.path).await {
+            tracing::warn!(table = %job.table, path = %file.path, %error, "cannot remove what is not needed any more");
         }
     }
 }

@@ -72,6 +72,16 @@ impl Bytes {
         self.advise(Advice::Normal, range);
     }
 
+    /// Tells the operating system to bring in no more around a page that is read than it must: of large pages it would be megabytes. Only a
+    /// hint.
+    pub(crate) fn read_little_by_little(&self) {
+        #[cfg(target_os = "linux")]
+        if let Bytes::Mapped(map) = self {
+            // A hint that is refused changes no answer.
+            let _ = map.advise(Advice::NoHugePage);
+        }
+    }
+
     /// Takes the pages out of this process's memory; they come back from the file.
     pub(crate) fn release(&self) {
         if let Bytes::Mapped(map) = self {

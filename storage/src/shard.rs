@@ -241,6 +241,11 @@ impl ShardFile {
         }
     }
 
+    /// Keeps what is read here and there from taking more memory than it must.
+    pub fn read_little_by_little(&self) {
+        self.bytes.read_little_by_little();
+    }
+
     /// Takes the file out of this process's memory; what is read again comes from the system's cache, or the disk.
     pub fn release(&self) {
         self.bytes.release();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use strata_tests::cluster::{Cluster, ends_well};
 use strata_tests::{Running, fixture, run, start, strata, text};
 
-/// Some seconds of work for one thread, in some hundreds of tasks.
-const TABLE: &str = "2048-2x4";
+/// Two seconds of work for one thread, in 19 tasks.
+const TABLE: &str = "bearoff-8x15";
 
 /// Longer than any worker takes to leave.
 const GRACE: Duration = Duration::from_secs(20);
@@ -73,6 +73,26 @@ fn killed_and_frozen_workers_change_nothing() {
     let last = cluster.worker("last");
     cluster.assert_complete(TABLE, &root);
     for worker in [frozen, last] {
+        let _ = ends_well(worker);
+    }
+    let _ = ends_well(coordinator);
+}
+
+#[test]
+fn a_worker_that_hangs_does_not_hold_up_the_others() {
+    let root = fixture(TABLE).root().to_owned();
+    // Without a second copy of its task nothing would go on for ten minutes.
+    let cluster = Cluster::new("600s");
+    let coordinator = cluster.coordinator(&[]);
+    cluster.submit(TABLE);
+    let hangs = cluster.worker("hangs");
+    cluster.wait_for(TABLE, |job| job["tasks_done"].as_u64() > Some(0) && job["tasks_running"] == 1);
+    hangs.signal("STOP");
+    let (begun, other) = (Instant::now(), cluster.worker("other"));
+    cluster.assert_complete(TABLE, &root);
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    hangs.signal("CONT");
+    for worker in [hangs, other] {
         let _ = ends_well(worker);
     }
     let _ = ends_well(coordinator);
@@ -187,7 +207,8 @@ fn certificates_open_what_they_are_for_and_nothing_else() {
     ] {
         let _ = run(["certs", role, "--ca", text(&folder(ca)), "--out", text(&folder(name))]).ok();
         for file in std::fs::read_dir(folder(name)).expect("the folder") {
-            let mode = std::os::unix::fs::PermissionsExt::mode(&file.expect("a file").metadata().expect("metadata").permissions());
+            let mode =
+                std::os::unix::fs::PermissionsExt::mode(&file.expect("a file").metadata().expect("metadata").permissions());
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }
     }

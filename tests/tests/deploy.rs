@@ -25,7 +25,8 @@ fn systemd_takes_the_units_and_finds_them_safe() {
         let path = unit.expect("a file").path();
         let name = path.file_name().and_then(|name| name.to_str()).expect("a plain name").to_owned();
         // The program and the user are made by whoever installs it.
-        let text = fs::read_to_string(&path).expect("a unit").replace("/usr/local/bin/strata", &strata_binary().to_string_lossy());
+        let text =
+            fs::read_to_string(&path).expect("a unit").replace("/usr/local/bin/strata", &strata_binary().to_string_lossy());
         let text = text.replace("=strata\n", "=daemon\n");
         assert!(text.contains("ExecStart=/") && text.contains("Restart=on-failure"), "{name}");
         let copy = home.path().join(&name);

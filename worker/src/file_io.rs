@@ -409,6 +409,7 @@ impl TaskIo for FileIo<'_> {
         self.in_lines(numbers, record, layer, shard, |count, ranks| count <= ranks)?;
         // Looking at its ends may have brought in megabytes: thousands of files are mapped before one is used.
         file.release();
+        file.read_little_by_little();
         let numbers = FileNumbers(Arc::new(file));
         self.relief.lock().unwrap_or_else(PoisonError::into_inner).add(&numbers.0);
         Ok(Box::new(numbers))

@@ -267,13 +267,17 @@ impl Worker {
     /// Starts the kernel on a thread of its own.
     fn start(&self, task: v1::Task, control: Arc<Control>, locate: &Locate) -> oneshot::Receiver<Ended> {
         let (send, receive) = oneshot::channel();
+        let memory_bytes = match task.memory_bytes {
+            0 => self.config.memory_bytes,
+            less => less.min(self.config.memory_bytes),
+        };
         let job = Job {
             task,
             control,
             pool: Arc::clone(&self.pool),
             tables: Arc::clone(&self.tables),
             locate: Arc::clone(locate),
-            memory_bytes: self.config.memory_bytes,
+            memory_bytes,
         };
         let spawned = std::thread::Builder::new().name("strata-task".into()).spawn(move || {
             // Nobody listens any more when the worker was dropped; then the result is not wanted.

@@ -11,17 +11,19 @@
 //! ```
 //!
 //! Invariants, which `simulation` throws seeded storms of events at:
-//! * a task is leased only when every stage it waits for is stitched, and to one worker at a time;
-//! * tokens strictly increase; only the latest token of a task can hand in its first result;
+//! * a task is leased only when every stage it waits for is stitched, to one worker at a time, or to a second one where the first is slow;
+//! * tokens strictly increase; only a token whose lease is not over can hand in the first result of a task;
 //! * a task's first result stands: the same again is welcome, another one stops the job and names both workers;
 //! * a file is garbage only when every stage with a task that reads it is stitched;
 //! * as long as workers come back, the plan ends.
 
+mod losses;
 mod progress;
 mod results;
 #[cfg(test)]
 mod simulation;
 mod stitching;
+mod stragglers;
 
 pub use progress::Progress;
 pub use results::{CommitFailure, FailAction, Offer};
@@ -32,6 +34,7 @@ use crate::record::{Commit, InputRecord, artifact_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use stragglers::Pace;
 use strata_games::{ArtifactId, Pass, TaskId};
 use strata_storage::{Digest, FileRecord};
 
@@ -66,6 +69,8 @@ pub struct Assignment {
     pub attempt: u32,
     /// What it reads.
     pub inputs: Vec<FileRecord>,
+    /// The memory it may use, where that is less than the worker has: workers that had it before were lost.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Why a job rests.
@@ -121,6 +126,7 @@ struct Lease {
     task: TaskIndex,
     worker: Worker,
     attempt: u32,
+    since: Duration,
     expires: Duration,
     positions: u64,
     layer: Option<u32>,
@@ -132,7 +138,7 @@ enum TaskState {
     Waiting,
     /// Can be given out.
     Ready,
-    /// Given out: there is a lease.
+    /// Given out: there is a lease, or two where the first is slow.
     Leased,
     /// Its record is being written.
     Committing(Arc<Commit>, Lease),
@@ -171,6 +177,9 @@ pub struct Scheduler {
     tasks: Vec<TaskState>,
     attempts: Vec<u32>,
     task_failures: Vec<u32>,
+    /// How often a worker that had a task was not heard of any more.
+    task_losses: Vec<u32>,
+    pace: Pace,
     stages: Vec<StageProgress>,
     ready: BTreeSet<TaskIndex>,
     leases: BTreeMap<u64, Lease>,
@@ -211,6 +220,8 @@ impl Scheduler {
             tasks: vec![TaskState::Waiting; count],
             attempts: vec![0; count],
             task_failures: vec![0; count],
+            task_losses: vec![0; count],
+            pace: Pace::default(),
             stages,
             ready: BTreeSet::new(),
             leases: BTreeMap::new(),
@@ -256,7 +267,7 @@ impl Scheduler {
             return None;
         }
         let fits = |task: &TaskIndex| self.plan.tasks[*task].plan.memory_bytes <= worker.memory_bytes;
-        let task = self.ready.iter().copied().find(fits)?;
+        let task = self.ready.iter().copied().find(fits).or_else(|| self.straggler(now, worker).filter(fits))?;
         let inputs = self.inputs_of(task)?;
         self.ready.remove(&task);
         self.given_out = self.given_out.checked_add(1).expect("fewer than 2^32 leases in the life of a coordinator");
@@ -264,9 +275,11 @@ impl Scheduler {
         self.attempts[task] += 1;
         let attempt = self.attempts[task];
         let expires = now + self.policy.lease;
-        self.leases.insert(token, Lease { task, worker: worker.clone(), attempt, expires, positions: 0, layer: None });
+        self.leases
+            .insert(token, Lease { task, worker: worker.clone(), attempt, since: now, expires, positions: 0, layer: None });
         self.tasks[task] = TaskState::Leased;
-        Some(Assignment { id: self.plan.tasks[task].id, token, attempt, inputs })
+        let memory_bytes = self.less_memory(task, worker);
+        Some(Assignment { id: self.plan.tasks[task].id, token, attempt, inputs, memory_bytes })
     }
 
     /// Pauses the job when nothing runs, and nothing that is ready fits into the memory of any worker there is.
@@ -300,6 +313,11 @@ impl Scheduler {
             self.release(token);
             return false;
         }
+        if matches!(self.tasks[task], TaskState::Committing(..)) {
+            // A copy of it was faster.
+            self.leases.remove(&token);
+            return false;
+        }
         let in_plan = self.plan.layer(strata_games::Layer(layer)).is_some();
         let lease = self.leases.get_mut(&token).expect("the lease was just found");
         lease.expires = now + self.policy.lease;
@@ -320,6 +338,7 @@ impl Scheduler {
             let (task, worker) = (lease.task, lease.worker.name.clone());
             self.note(task, &worker, &note);
             self.release(token);
+            self.count_loss(task, &worker);
         }
         late.len()
     }
@@ -341,6 +360,7 @@ impl Scheduler {
         if let Phase::Paused(..) = self.phase {
             self.phase = Phase::Running;
             self.task_failures.fill(0);
+            self.task_losses.fill(0);
         }
     }
 
@@ -374,13 +394,20 @@ impl Scheduler {
         self.leased(id, token).is_some()
     }
 
-    /// Ends a lease; its task can be given out again.
+    /// Ends a lease; its task can be given out again, unless somebody else has it too.
     fn release(&mut self, token: u64) -> Option<Lease> {
         let lease = self.leases.remove(&token)?;
-        self.tasks[lease.task] = TaskState::Ready;
-        self.ready.insert(lease.task);
+        if matches!(self.tasks[lease.task], TaskState::Leased) && !self.is_held(lease.task) {
+            self.tasks[lease.task] = TaskState::Ready;
+            self.ready.insert(lease.task);
+        }
         self.remember_place(&lease);
         Some(lease)
+    }
+
+    /// Whether there is a lease of a task.
+    fn is_held(&self, task: TaskIndex) -> bool {
+        self.leases.values().any(|lease| lease.task == task)
     }
 
     /// Marks the unfinished tasks of a stage as ready.

@@ -101,6 +101,7 @@ impl Scheduler {
             commit.content.outputs.iter().filter(|file| artifact_of(file).kind != ArtifactKind::Work).map(|file| file.keys);
         self.positions += lease.positions.max(keys.sum());
         self.remember_place(&lease);
+        self.learn_pace(task, commit.elapsed_ms);
         self.finish(task, commit);
     }
 
@@ -125,8 +126,12 @@ impl Scheduler {
             _ => (String::from("its record"), String::from("this one")),
         };
         let message = two_results(id, &what, &stored.worker, &worker);
-        self.tasks[task] = TaskState::Ready;
-        self.ready.insert(task);
+        if self.is_held(task) {
+            self.tasks[task] = TaskState::Leased;
+        } else {
+            self.tasks[task] = TaskState::Ready;
+            self.ready.insert(task);
+        }
         self.fail_job(message.clone());
         message
     }
@@ -144,6 +149,8 @@ impl Scheduler {
                 self.note(lease.task, &worker, message);
                 self.pause(PauseCause::DiskFull, message.to_owned());
             }
+            // Somebody else has the task too, and will say the same if it is so.
+            Reason::BadInput if !matches!(self.tasks[lease.task], TaskState::Ready) => self.note(lease.task, &worker, message),
             Reason::BadInput => {
                 self.note(lease.task, &worker, message);
                 self.ready.remove(&lease.task);
@@ -197,6 +204,8 @@ impl Scheduler {
             self.expected.remove(&artifact_of(file));
         });
         self.ready.remove(&task);
+        // Whoever else has it hears at the next heartbeat that it is not wanted any more.
+        self.leases.retain(|_, lease| lease.task != task);
         self.tasks[task] = TaskState::Done(commit);
     }
 

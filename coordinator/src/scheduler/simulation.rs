@@ -36,6 +36,8 @@ struct World {
     stitching: Vec<u32>,
     highest_token: u64,
     runs: u64,
+    /// Steps at which some task had two workers.
+    copies: u64,
 }
 
 impl World {
@@ -56,6 +58,7 @@ impl World {
             writing: Vec::new(),
             stitching: Vec::new(),
             highest_token: 0,
+            copies: 0,
             runs: 0,
         }
     }
@@ -85,12 +88,16 @@ impl World {
     fn complete(&mut self, at: usize) {
         let Some(assignment) = self.busy[at].take() else { return };
         let task = self.plan.index_of(assignment.id).unwrap();
-        self.store.files.extend(&self.plan.tasks[task].plan.outputs);
+        let is_heard = self.rng.random_bool(0.8);
+        // What a worker writes that is too late to matter, and dies before it says so, goes when the table is published.
+        if is_heard || !self.store.commits.contains_key(&task) {
+            self.store.files.extend(&self.plan.tasks[task].plan.outputs);
+        }
         let result = (assignment, Self::worker(at).name);
         if self.rng.random_bool(0.3) {
             self.late.push(result.clone());
         }
-        if self.rng.random_bool(0.8) {
+        if is_heard {
             self.deliver(&result);
         }
     }
@@ -98,13 +105,19 @@ impl World {
     fn deliver(&mut self, (assignment, worker): &(Assignment, String)) {
         let task = self.plan.index_of(assignment.id).unwrap();
         let durable = self.store.commits.contains_key(&task);
-        match self.scheduler.offer(self.now, assignment.id, assignment.token, worker, &content_of(&self.plan, task), 5) {
+        let elapsed = self.rng.random_range(1..6000);
+        match self.scheduler.offer(self.now, assignment.id, assignment.token, worker, &content_of(&self.plan, task), elapsed) {
             Offer::Commit(commit) => {
                 assert!(!durable, "a finished task took a second result");
                 assert_eq!(commit.token, assignment.token);
                 self.writing.push(commit);
             }
-            Offer::AlreadyDone => assert!(durable, "a worker was told that {} is done, but no record is durable", assignment.id),
+            Offer::AlreadyDone => {
+                assert!(durable, "a worker was told that {} is done, but no record is durable", assignment.id);
+                for file in self.scheduler.leftovers(assignment.id, &content_of(&self.plan, task).outputs) {
+                    self.store.files.remove(&artifact_of(&file));
+                }
+            }
             Offer::Pending => assert!(self.writing.iter().any(|commit| commit.id() == assignment.id)),
             Offer::Stale => assert!(!durable),
             Offer::Conflict(message) => panic!("equal results conflict: {message}"),
@@ -222,9 +235,11 @@ impl World {
         }
         let progress = self.scheduler.progress();
         assert!(progress.tasks_done <= progress.tasks && progress.cost_done <= progress.cost);
-        assert!(
-            self.scheduler.leases.values().map(|lease| lease.task).collect::<BTreeSet<_>>().len() == self.scheduler.leases.len()
-        );
+        let leases = self.scheduler.leases.values();
+        let holders: BTreeSet<(TaskIndex, u64)> = leases.clone().map(|lease| (lease.task, lease.worker.id)).collect();
+        let tasks: BTreeSet<TaskIndex> = leases.map(|lease| lease.task).collect();
+        assert!(tasks.iter().all(|&task| holders.range((task, 0)..=(task, u64::MAX)).count() <= 2), "a third copy of a task");
+        self.copies += u64::from(tasks.len() < self.scheduler.leases.len());
     }
 
     fn check_end(&self) {
@@ -245,7 +260,8 @@ const STEPS: usize = 200_000;
 
 #[test]
 fn every_storm_of_events_ends_with_a_finished_table() {
-    for seed in 0..300 {
+    let mut copies = 0;
+    for seed in 0..1000 {
         let mut world = World::new(seed);
         let end = (0..STEPS).find(|_| {
             world.step();
@@ -253,12 +269,14 @@ fn every_storm_of_events_ends_with_a_finished_table() {
         });
         assert!(end.is_some(), "seed {seed} does not end");
         world.check_end();
+        copies += world.copies;
     }
+    assert!(copies > 1000, "hardly a task had two workers");
 }
 
 #[test]
 fn a_coordinator_killed_at_any_moment_loses_no_finished_task() {
-    for seed in 0..300 {
+    for seed in 0..1000 {
         let mut world = World::new(seed);
         let mut crashes = 0;
         let end = (0..STEPS).find(|_| {
@@ -279,7 +297,7 @@ fn a_coordinator_killed_at_any_moment_loses_no_finished_task() {
 #[test]
 fn files_that_vanish_are_made_again_with_all_that_they_need() {
     let mut rejected = 0;
-    for seed in 0..300 {
+    for seed in 0..1000 {
         let mut world = World::new(seed);
         let end = (0..STEPS).find(|_| {
             world.step();

@@ -2,10 +2,10 @@
 
 use super::{PauseCause, Phase, Scheduler, StageState, TaskState};
 use crate::plan::TaskIndex;
-use crate::record::Commit;
+use crate::record::{Commit, artifact_of};
 use std::ops::Range;
 use std::sync::Arc;
-use strata_games::ArtifactId;
+use strata_games::{ArtifactId, TaskId};
 use strata_storage::FileRecord;
 
 /// A stage whose tasks are all done: check it, write its record, then call [`Scheduler::stitched`] or [`Scheduler::stitch_failed`].
@@ -68,6 +68,13 @@ impl Scheduler {
             _ => None,
         };
         tasks.filter_map(done).collect()
+    }
+
+    /// Files of a late result that nobody will read: its worker made them again after they had been removed.
+    pub fn leftovers(&self, id: TaskId, files: &[FileRecord]) -> Vec<FileRecord> {
+        let is_stitched = self.stages.get(id.stage as usize).is_some_and(|stage| stage.state == StageState::Stitched);
+        let is_garbage = |file: &&FileRecord| is_stitched && self.readers_left.get(&artifact_of(file)) == Some(&0);
+        files.iter().filter(is_garbage).cloned().collect()
     }
 
     /// Files of passing kinds that this stage read last, or wrote for nobody.
