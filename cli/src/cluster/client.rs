@@ -152,7 +152,13 @@ impl Jobs {
             }
             Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled => {
                 Failure::failed(format!("the coordinator at {} does not answer: {}", self.address, why(status)))
-                    .help("is it running? `strata coordinator --store DIR` starts one; --coordinator says where it is")
+                    .help(match self.tls {
+                        true => "is it running? `strata coordinator --store DIR --tls DIR` starts one; --coordinator says where it is",
+                        false => {
+                            "is it running? `strata coordinator --store DIR` starts one, --coordinator says where it is; if it has \
+                             certificates, --tls DIR names yours"
+                        }
+                    })
             }
             Code::InvalidArgument => Failure::usage(status.message()),
             Code::NotFound => Failure::failed(status.message()).help("`strata jobs` lists the jobs, `strata status` the workers"),

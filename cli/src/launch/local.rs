@@ -254,7 +254,7 @@ async fn watch(
         match found {
             Ok(found) => {
                 show(&found, args, progress);
-                if submitted && found.iter().all(|job| is_over(job)) {
+                if submitted && found.iter().all(is_over) {
                     return Ok(found);
                 }
             }
