@@ -49,6 +49,9 @@ pub struct Args {
     /// A worker that is silent for so long loses its task to another, for example 30s
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_duration)]
     lease: Duration,
+    /// With less free space than this builds rest until there is more, for example 10GiB
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
+    low_water: u64,
 }
 
 /// How often it is looked whether all jobs are over.
@@ -82,7 +85,11 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     let _lead = StoreLock::take(&store, &leader).map_err(|e| Failure::failed(chain(&e)))?;
     let mut signal = signals::listen(|| output::note("stopping; workers wait for the next start"))
         .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
-    let config = CoordinatorConfig { lease: args.lease, ..CoordinatorConfig::of_store(env!("CARGO_PKG_VERSION"), store.clone()) };
+    let config = CoordinatorConfig {
+        lease: args.lease,
+        low_water: args.low_water,
+        ..CoordinatorConfig::of_store(env!("CARGO_PKG_VERSION"), store.clone())
+    };
     let coordinator = Coordinator::start(config);
     let tls = tls.map(|folder| Tls { authority: folder.authority, certificate: folder.certificate, key: folder.key });
     let serving = tokio::spawn({

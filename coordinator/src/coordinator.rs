@@ -3,6 +3,7 @@
 use crate::core::{Core, Locate, OpenSpace};
 use crate::job::is_final;
 use crate::jobs::{JobsService, submit};
+use crate::room;
 use crate::scheduler::Policy;
 use crate::transport::InProcess;
 use crate::wish::{Unfinished, Wanted, unfinished};
@@ -29,6 +30,8 @@ pub struct CoordinatorConfig {
     pub locate: Locate,
     /// The directory that has one folder for each table, for workers that are told where they are; empty where they know.
     pub store: PathBuf,
+    /// With less free space than this where a table is built its job rests until there is more. 0: it goes on until the disk is full.
+    pub low_water: u64,
 }
 
 impl CoordinatorConfig {
@@ -41,7 +44,7 @@ impl CoordinatorConfig {
 
     /// The usual patience: leases of 30 seconds, three failures.
     pub fn new(build: impl Into<String>, locate: Locate) -> Self {
-        Self { build: build.into(), lease: Duration::from_secs(30), max_failures: 3, locate, store: PathBuf::new() }
+        Self { build: build.into(), lease: Duration::from_secs(30), max_failures: 3, locate, store: PathBuf::new(), low_water: 0 }
     }
 }
 
@@ -64,6 +67,9 @@ impl Coordinator {
         let store = config.store.to_string_lossy().into_owned();
         let core = Arc::new(Core::new(config.build, policy, config.locate, open, store));
         tokio::spawn(Arc::clone(&core).watch_leases());
+        if config.low_water > 0 {
+            tokio::spawn(room::watch(Arc::clone(&core), config.low_water));
+        }
         Self { core }
     }
 

@@ -383,7 +383,7 @@ impl Job {
             status.set_pause_cause(match cause {
                 PauseCause::Asked => v1::PauseCause::Asked,
                 PauseCause::Failures => v1::PauseCause::Failures,
-                PauseCause::DiskFull => v1::PauseCause::DiskFull,
+                PauseCause::DiskFull | PauseCause::LowWater => v1::PauseCause::DiskFull,
                 PauseCause::Memory(_) => v1::PauseCause::Memory,
             });
         }

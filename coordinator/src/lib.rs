@@ -31,6 +31,7 @@ pub mod plan;
 mod publish;
 pub mod record;
 mod replay;
+mod room;
 pub mod scheduler;
 mod server;
 #[cfg(test)]

@@ -14,6 +14,8 @@ const SOON: Duration = Duration::from_secs(60);
 /// A store, and where its coordinator writes its address.
 pub struct Cluster {
     home: TempDir,
+    /// The directory of the tables.
+    pub store: PathBuf,
     /// Options of every command that talks to the coordinator.
     pub options: Vec<String>,
     /// Options of the coordinator.
@@ -33,7 +35,8 @@ impl Cluster {
     /// When there is no room for temporary files.
     pub fn new(lease: &str) -> Self {
         let home = tempfile::tempdir().expect("a temporary directory");
-        Self { home, options: Vec::new(), coordinator_options: vec!["--lease".into(), lease.into()] }
+        let store = home.path().join("store");
+        Self { home, store, options: Vec::new(), coordinator_options: vec!["--lease".into(), lease.into()] }
     }
 
     /// The folder that everything is in.
@@ -41,14 +44,9 @@ impl Cluster {
         self.home.path()
     }
 
-    /// The store.
-    pub fn store(&self) -> PathBuf {
-        self.home().join("store")
-    }
-
     /// The directory of a table.
     pub fn table(&self, name: &str) -> PathBuf {
-        self.store().join(name)
+        self.store.join(name)
     }
 
     /// Where the coordinator writes its address.
@@ -67,8 +65,8 @@ impl Cluster {
     /// When it does not.
     pub fn coordinator(&self, options: &[&str]) -> Running {
         let _ = std::fs::remove_file(self.address_file()); // one that was killed leaves it
-        let (store, file) = (self.store(), self.address_file());
-        let always = ["coordinator", "--listen", "127.0.0.1:0", "--store", text(&store), "--address-file", text(&file)];
+        let file = self.address_file();
+        let always = ["coordinator", "--listen", "127.0.0.1:0", "--store", text(&self.store), "--address-file", text(&file)];
         let own = self.coordinator_options.iter().map(String::as_str);
         let mut running = start(strata(always.into_iter().chain(own).chain(options.iter().copied())));
         let begun = Instant::now();

@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use strata_tests::cluster::{Cluster, ends_well};
+use strata_tests::place::Mount;
 use strata_tests::{Running, fixture, run, start, strata, text};
 
 /// Two seconds of work for one thread, in 19 tasks.
@@ -138,10 +139,32 @@ fn a_coordinator_that_is_killed_twenty_times_in_a_build_changes_nothing() {
 }
 
 #[test]
+fn builds_rest_while_the_disk_is_nearly_full_and_go_on_by_themselves() {
+    let root = fixture(TABLE).root().to_owned();
+    let Some(disk) = Mount::tmpfs("size=256m") else { return };
+    let mut cluster = Cluster::default();
+    cluster.store = disk.path().join("store");
+    cluster.coordinator_options.extend(["--low-water".into(), "100MiB".into()]);
+    let ballast = disk.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 170 << 20]).expect("there is room for it");
+    let coordinator = cluster.coordinator(&[]);
+    cluster.submit(TABLE);
+    let paused = cluster.wait_for(TABLE, |job| job["state"] == "paused");
+    assert!(paused["message"].as_str().is_some_and(|text| text.contains("low-water mark of 100 MiB")), "{paused}");
+    let worker = cluster.worker("worker");
+    sleep(Duration::from_secs(2));
+    assert_eq!(cluster.job(TABLE)["tasks_done"], 0);
+    std::fs::remove_file(&ballast).expect("it is there");
+    cluster.assert_complete(TABLE, &root);
+    let _ = ends_well(worker);
+    let _ = ends_well(coordinator);
+}
+
+#[test]
 fn one_coordinator_leads_a_store_and_the_other_says_which() {
     let cluster = Cluster::default();
     let leader = cluster.coordinator(&[]);
-    let second = run(["coordinator", "--store", text(&cluster.store()), "--listen", "127.0.0.1:0"]).code(1).one_clear_error();
+    let second = run(["coordinator", "--store", text(&cluster.store), "--listen", "127.0.0.1:0"]).code(1).one_clear_error();
     let who = format!("led by process {}", leader.pid());
     let _ = second.says(&who).says("listening on 127.0.0.1:");
     let _ = ends_well(leader);

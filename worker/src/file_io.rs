@@ -436,7 +436,7 @@ impl TaskIo for FileIo<'_> {
     fn relieve(&self) {
         // Whoever else is looking does it for all.
         if let Ok(mut relief) = self.relief.try_lock() {
-            relief.relieve(self.memory_bytes / 4 * 3);
+            relief.relieve(self.memory_bytes / 8 * 5);
         }
     }
 

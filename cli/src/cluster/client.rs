@@ -151,14 +151,17 @@ impl Jobs {
                     .help("if it is a coordinator with certificates, --tls DIR names yours (`strata certs client`)")
             }
             Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled => {
-                Failure::failed(format!("the coordinator at {} does not answer: {}", self.address, why(status)))
-                    .help(match self.tls {
-                        true => "is it running? `strata coordinator --store DIR --tls DIR` starts one; --coordinator says where it is",
-                        false => {
-                            "is it running? `strata coordinator --store DIR` starts one, --coordinator says where it is; if it has \
+                Failure::failed(format!("the coordinator at {} does not answer: {}", self.address, why(status))).help(match self
+                    .tls
+                {
+                    true => {
+                        "is it running? `strata coordinator --store DIR --tls DIR` starts one; --coordinator says where it is"
+                    }
+                    false => {
+                        "is it running? `strata coordinator --store DIR` starts one, --coordinator says where it is; if it has \
                              certificates, --tls DIR names yours"
-                        }
-                    })
+                    }
+                })
             }
             Code::InvalidArgument => Failure::usage(status.message()),
             Code::NotFound => Failure::failed(status.message()).help("`strata jobs` lists the jobs, `strata status` the workers"),

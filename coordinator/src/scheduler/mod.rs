@@ -82,6 +82,8 @@ pub enum PauseCause {
     Failures,
     /// No space is left.
     DiskFull,
+    /// Little space is left.
+    LowWater,
     /// No worker has this much memory.
     Memory(u64),
 }

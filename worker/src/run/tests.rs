@@ -103,7 +103,7 @@ fn config(root: &std::path::Path) -> WorkerConfig {
 }
 
 fn task(stage: u32) -> v1::Task {
-    v1::Task { table: "2048-2x2".into(), stage, part: 0, token: 7, attempt: 1, inputs: Vec::new() }
+    v1::Task { table: "2048-2x2".into(), stage, part: 0, token: 7, attempt: 1, inputs: Vec::new(), memory_bytes: 0 }
 }
 
 fn games(game: impl StateSpace + 'static) -> execute::Games {

@@ -1,0 +1,105 @@
+//! Room on the disk of a build: a job rests before it is full, and goes on by itself when there is room again.
+//!
+//! Every second the free space of each running build is looked at. Below the low-water mark its job pauses: tasks are told to stop, and no record is
+//! half-written. A quarter above it the job goes on. A job that a worker stopped because a file could not be written goes on too, but not
+//! before half a minute is over: what was free for the coordinator may not have been for the worker.
+
+use crate::core::{Core, blocking_call};
+use crate::job::Job;
+use crate::scheduler::{PauseCause, Phase};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the disk is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a full disk that a worker met is left alone.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(30);
+
+/// What a job should do, seen from the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Leave,
+    Pause,
+    Resume,
+}
+
+fn verdict(phase: &Phase, free: u64, mark: u64, resting: Duration) -> Verdict {
+    let has_room = free >= mark.saturating_add(mark / 4);
+    match phase {
+        Phase::Running if free < mark => Verdict::Pause,
+        Phase::Paused(PauseCause::LowWater, _) if has_room => Verdict::Resume,
+        Phase::Paused(PauseCause::DiskFull, _) if has_room && resting >= AFTER_A_FAILURE => Verdict::Resume,
+        _ => Verdict::Leave,
+    }
+}
+
+/// Watches the disks of all builds until the coordinator stops.
+pub(crate) async fn watch(core: Arc<Core>, mark: u64) {
+    // Since when jobs rest because of a disk.
+    let mut resting: BTreeMap<String, Instant> = BTreeMap::new();
+    loop {
+        tokio::select! {
+            () = core.stopped() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        for job in core.jobs() {
+            let Some(phase) = job.peek(|scheduler| Some(scheduler.phase().clone())) else { continue };
+            match phase {
+                Phase::Paused(PauseCause::DiskFull | PauseCause::LowWater, _) => {
+                    resting.entry(job.table.clone()).or_insert_with(Instant::now);
+                }
+                _ => {
+                    resting.remove(&job.table);
+                }
+            }
+            let Some(free) = free_bytes(&job).await else { continue };
+            let since = resting.get(&job.table).map_or(Duration::ZERO, Instant::elapsed);
+            match verdict(&phase, free, mark, since) {
+                Verdict::Leave => {}
+                Verdict::Pause => {
+                    let message = format!(
+                        "{} MiB are free where {} is built, less than the low-water mark of {} MiB; it goes on by itself when there is room",
+                        free >> 20,
+                        job.table,
+                        mark >> 20
+                    );
+                    tracing::warn!(table = %job.table, %message, "the job pauses");
+                    job.schedule(|scheduler| scheduler.pause(PauseCause::LowWater, message));
+                }
+                Verdict::Resume => {
+                    tracing::info!(table = %job.table, free, "there is room again; the job goes on");
+                    job.schedule(|scheduler| scheduler.resume());
+                    core.wake();
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that can still be written where a job builds.
+async fn free_bytes(job: &Arc<Job>) -> Option<u64> {
+    let dir = job.build.as_ref()?.dir.clone();
+    blocking_call(move || dir.free_bytes().ok()).await.ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_rests_below_the_mark_and_goes_on_well_above_it() {
+        let paused = |cause| Phase::Paused(cause, String::new());
+        let (short, long) = (Duration::ZERO, AFTER_A_FAILURE);
+        assert_eq!(verdict(&Phase::Running, 99, 100, short), Verdict::Pause);
+        assert_eq!(verdict(&Phase::Running, 100, 100, short), Verdict::Leave);
+        assert_eq!(verdict(&paused(PauseCause::LowWater), 124, 100, long), Verdict::Leave);
+        assert_eq!(verdict(&paused(PauseCause::LowWater), 125, 100, short), Verdict::Resume);
+        assert_eq!(verdict(&paused(PauseCause::DiskFull), 125, 100, short), Verdict::Leave);
+        assert_eq!(verdict(&paused(PauseCause::DiskFull), 125, 100, long), Verdict::Resume);
+        for cause in [PauseCause::Asked, PauseCause::Failures, PauseCause::Memory(1)] {
+            assert_eq!(verdict(&paused(cause), u64::MAX, 100, long), Verdict::Leave);
+        }
+        assert_eq!(verdict(&Phase::Cancelled, 0, 100, long), Verdict::Leave);
+    }
+}
