@@ -41,7 +41,7 @@ pub(crate) struct FileIo<'a> {
     counts: Mutex<BTreeMap<(Layer, u32), Counts>>,
     stats: Mutex<BTreeMap<(Layer, u32), LayerStats>>,
     facts: Mutex<BTreeMap<String, f64>>,
-    relief: Mutex<Relief>,
+    relief: Relief,
 }
 
 /// The keys of an output, as they wait for the disk.
@@ -170,7 +170,7 @@ impl<'a> FileIo<'a> {
             counts: Mutex::default(),
             stats: Mutex::default(),
             facts: Mutex::default(),
-            relief: Mutex::default(),
+            relief: Relief::default(),
         }
     }
 
@@ -411,7 +411,7 @@ impl TaskIo for FileIo<'_> {
         file.release();
         file.read_little_by_little();
         let numbers = FileNumbers(Arc::new(file));
-        self.relief.lock().unwrap_or_else(PoisonError::into_inner).add(&numbers.0);
+        self.relief.add(&numbers.0);
         Ok(Box::new(numbers))
     }
 
@@ -434,10 +434,8 @@ impl TaskIo for FileIo<'_> {
     }
 
     fn relieve(&self) {
-        // Whoever else is looking does it for all.
-        if let Ok(mut relief) = self.relief.try_lock() {
-            relief.relieve(self.memory_bytes / 8 * 5);
-        }
+        // What other threads bring in meanwhile, and outputs that wait for the disk, have room in the rest.
+        self.relief.relieve(self.memory_bytes / 4 * 3);
     }
 
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
