@@ -1,9 +1,11 @@
 //! A coordinator and workers as real processes.
 
 use crate::command::{Ran, Running, run, start, strata};
+use crate::hosts::Hosts;
 use crate::text;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -20,6 +22,8 @@ pub struct Cluster {
     pub options: Vec<String>,
     /// Options of the coordinator.
     pub coordinator_options: Vec<String>,
+    /// Machines: the coordinator, and whoever asks it, on the first.
+    pub hosts: Option<Hosts>,
 }
 
 impl Default for Cluster {
@@ -36,12 +40,29 @@ impl Cluster {
     pub fn new(lease: &str) -> Self {
         let home = tempfile::tempdir().expect("a temporary directory");
         let store = home.path().join("store");
-        Self { home, store, options: Vec::new(), coordinator_options: vec!["--lease".into(), lease.into()] }
+        Self { home, store, options: Vec::new(), coordinator_options: vec!["--lease".into(), lease.into()], hosts: None }
     }
 
     /// The folder that everything is in.
     pub fn home(&self) -> &Path {
         self.home.path()
+    }
+
+    /// With machines of their own for the coordinator and each of so many workers; `None` where there can be none.
+    pub fn of_hosts(lease: &str, workers: usize) -> Option<Self> {
+        let hosts = Some(Hosts::new(1 + workers)?);
+        let mut cluster = Self { hosts, ..Self::new(lease) };
+        // Keys and certificates are another test's matter.
+        cluster.options.push("--insecure".into());
+        cluster.coordinator_options.push("--insecure".into());
+        Some(cluster)
+    }
+
+    fn on(&self, host: usize, command: Command) -> Command {
+        match &self.hosts {
+            Some(hosts) => hosts.on(host, &command),
+            None => command,
+        }
     }
 
     /// The directory of a table.
@@ -66,9 +87,11 @@ impl Cluster {
     pub fn coordinator(&self, options: &[&str]) -> Running {
         let _ = std::fs::remove_file(self.address_file()); // one that was killed leaves it
         let file = self.address_file();
-        let always = ["coordinator", "--listen", "127.0.0.1:0", "--store", text(&self.store), "--address-file", text(&file)];
+        let listen = self.hosts.as_ref().map_or("127.0.0.1".into(), |hosts| hosts.address(0)) + ":0";
+        let always = ["coordinator", "--listen", &listen, "--store", text(&self.store), "--address-file", text(&file)];
         let own = self.coordinator_options.iter().map(String::as_str);
-        let mut running = start(strata(always.into_iter().chain(own).chain(options.iter().copied())));
+        let command = strata(always.into_iter().chain(own).chain(options.iter().copied()));
+        let mut running = start(self.on(0, command));
         let begun = Instant::now();
         while !self.address_file().exists() {
             assert!(running.is_running(), "the coordinator has ended: {:#?}", running.wait());
@@ -80,15 +103,20 @@ impl Cluster {
 
     /// Starts a worker with one thread.
     pub fn worker(&self, name: &str) -> Running {
+        self.worker_on(0, name)
+    }
+
+    /// Starts one on a host.
+    pub fn worker_on(&self, host: usize, name: &str) -> Running {
         let at = self.at();
         let words = ["worker", "--name", name, "--threads", "1", "--memory", "512MiB"];
-        start(strata(words.into_iter().chain(at.iter().map(String::as_str))))
+        start(self.on(host, strata(words.into_iter().chain(at.iter().map(String::as_str)))))
     }
 
     /// Runs a verb that talks to the coordinator.
     pub fn ask(&self, words: &[&str]) -> Ran {
         let at = self.at();
-        run(words.iter().copied().chain(at.iter().map(String::as_str)))
+        start(self.on(0, strata(words.iter().copied().chain(at.iter().map(String::as_str))))).wait()
     }
 
     /// Submits a table.

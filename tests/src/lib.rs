@@ -12,6 +12,7 @@ pub mod command;
 pub mod fixture;
 pub mod golden;
 pub mod harm;
+pub mod hosts;
 pub mod place;
 pub mod reading;
 pub mod rules2048;
