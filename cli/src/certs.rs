@@ -8,7 +8,7 @@ use rcgen::{
 };
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use strata_coordinator::{COORDINATOR_NAME, ROLE_URI, Role};
 use time::{Duration, OffsetDateTime};
@@ -144,7 +144,11 @@ fn write(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{} is there already, and nothing is written over", shown(&dir.join(name))))
             .help("name another folder with --out, or remove it first"));
     }
-    fs::create_dir_all(dir).map_err(|e| Failure::failed(format!("cannot make {}: {e}", shown(dir))))?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| Failure::failed(format!("cannot make {}: {e}", shown(dir))))?;
     for (name, text) in files {
         let path = dir.join(name);
         let cannot = |e: std::io::Error| Failure::failed(format!("cannot write {}: {e}", shown(&path)));

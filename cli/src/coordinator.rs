@@ -2,8 +2,8 @@
 //!
 //! Its only memory is the store. Started again, after whatever end, it goes on with every build that is not finished there.
 
-use crate::cluster::LISTEN;
 use crate::cluster::tls::{Folder, expect_safe};
+use crate::cluster::{self, LISTEN};
 use crate::failure::{Failure, chain};
 use crate::output::{self, shell_quote};
 use crate::signals;
@@ -63,6 +63,7 @@ const LAST_CALLS: Duration = Duration::from_secs(3);
 
 /// Runs until it is stopped, or idle.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    cluster::end_with_parent();
     let runtime = crate::runtime()?;
     let ended = runtime.block_on(lead(args));
     runtime.shutdown_timeout(Duration::from_millis(200));

@@ -33,6 +33,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         output::json(&drained.workers.iter().map(view::Worker::from).collect::<Vec<_>>())
     } else {
-        output::result(&view::workers(&drained.workers))
+        match drained.workers.is_empty() {
+            true => output::result("it gets no more tasks; it has not been heard of lately\n"),
+            false => output::result(&view::workers(&drained.workers)),
+        }
     }
 }

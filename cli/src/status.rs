@@ -23,7 +23,8 @@ Examples:
   strata status 2048-3x3 --watch      one of them, until it is over
   strata status tables/2048-3x3       what a directory holds, without a coordinator
 
-With --watch the exit code is 0 when the table is complete, and 1 when the job failed or was cancelled. A job that is paused is watched on.")]
+With --watch the exit code is 0 when the table is complete, and 1 when the job failed or was cancelled. A job that is paused is watched on, and
+a coordinator that is away is waited for.")]
 pub struct Args {
     /// Name of a table, or the directory of one [default: everything]
     #[arg(value_name = "NAME|DIR")]
@@ -67,8 +68,25 @@ async fn of_coordinator(args: &Args) -> Result<(), Failure> {
     let mut signal = signals::listen(|| {}).map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let mut screen = Screen::default();
     let mut speeds = Vec::new();
+    let mut is_away = false;
     loop {
-        let (found, workers) = look(&jobs, table.as_deref()).await?;
+        let (found, workers) = match look(&jobs, table.as_deref()).await {
+            Ok(found) => found,
+            // It was there, and may be started again.
+            Err(failure) if screen.has_shown && failure.code == crate::failure::FAILED => {
+                if !is_away {
+                    output::note(&format!("note: {}; waiting for it", failure.message));
+                    is_away = true;
+                    screen.last.clear();
+                }
+                tokio::select! {
+                    _ = signal.wait_for(Option::is_some) => return Err(Failure::silent(signals::received().unwrap_or(1))),
+                    () = tokio::time::sleep(LOOK) => continue,
+                }
+            }
+            Err(failure) => return Err(failure),
+        };
+        (is_away, screen.has_shown) = (false, true);
         if args.json {
             show_json(&found, &workers)?;
         } else {
@@ -160,6 +178,7 @@ fn text(jobs: &[JobStatus], workers: &[WorkerStatus], speeds: &mut Vec<(String, 
 #[derive(Default)]
 struct Screen {
     last: String,
+    has_shown: bool,
 }
 
 impl Screen {

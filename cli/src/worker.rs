@@ -1,5 +1,6 @@
 //! `strata worker`: computes the tasks that a coordinator gives out, until it is stopped or there are none left.
 
+use crate::cluster;
 use crate::cluster::client::ConnectArgs;
 use crate::failure::{Failure, chain};
 use crate::output;
@@ -22,7 +23,7 @@ Examples:
 
 Workers may come and go at any time. SIGTERM and Ctrl-C hand the task back, and the worker exits with 0; one that is killed loses what it
 was computing and nothing else. While the coordinator is away a worker waits for it.
-Exit code 78: the coordinator refuses this worker (another version, another certificate); starting it again is no use.")]
+Exit code 78: the coordinator refuses this worker (another version, a certificate of another role); starting it again is no use.")]
 pub struct Args {
     #[command(flatten)]
     connect: ConnectArgs,
@@ -49,6 +50,7 @@ const SOME_MEMORY: u64 = 1 << 30;
 
 /// Works.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    cluster::end_with_parent();
     let runtime = crate::runtime()?;
     let ended = runtime.block_on(work(args));
     // A kernel that does not stop in time is cut off: its outputs have no record yet.

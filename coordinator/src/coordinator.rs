@@ -85,6 +85,7 @@ impl Coordinator {
         let found = unfinished(Path::new(&self.core.store))?;
         let mut taken = Vec::new();
         for Unfinished { table, wish } in found.into_iter().filter(|build| build.wish.wanted != Wanted::Cancelled) {
+            // A complete table whose build folder was not removed is tidied up by that.
             let submitted = submit(&self.core, &table, wish.priority, wish.wanted == Wanted::Paused).await;
             taken.push((table, submitted.map(|_| ()).map_err(|status| status.message().to_owned())));
         }

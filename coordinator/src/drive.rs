@@ -6,9 +6,14 @@ use crate::job::{Action, Build, Job};
 use crate::publish::{KeyCounts, manifest, stitch};
 use crate::record::{self, Commit, StageRecord, commit_path, stage_path};
 use crate::replay::{ReplayError, Stop, blocking, replay};
-use crate::scheduler::{CommitFailure, StitchJob};
+use crate::scheduler::{CommitFailure, Phase, StitchJob};
+use crate::wish::{Wanted, Wish};
 use std::sync::Arc;
+use std::time::Duration;
 use strata_storage::{DirLock, Manifest, PutOutcome, StoreError, TableDir, publish};
+
+/// How often a store is tried that is full.
+const WHILE_FULL: Duration = Duration::from_secs(10);
 
 /// Drives a job to its end, or until the coordinator stops.
 pub async fn drive(core: Arc<Core>, job: Arc<Job>, lock: DirLock, busy: Busy) {
@@ -19,6 +24,7 @@ pub async fn drive(core: Arc<Core>, job: Arc<Job>, lock: DirLock, busy: Busy) {
     if let Err(message) = &end {
         tracing::warn!(table = %job.table, %message, "the build has stopped");
     }
+    remember_failure(&job).await;
     drop(lock);
     if job.cancelled_early() {
         job.end_cancelled();
@@ -26,6 +32,19 @@ pub async fn drive(core: Arc<Core>, job: Arc<Job>, lock: DirLock, busy: Busy) {
         job.end(end);
     }
     drop(busy);
+}
+
+/// Two different results of one task: a coordinator that is started again must not take either for the truth.
+async fn remember_failure(job: &Job) {
+    let failed = job.peek(|scheduler| match scheduler.phase() {
+        Phase::Failed(message) => Some(message.clone()),
+        _ => None,
+    });
+    let (Some(build), Some(message)) = (&job.build, failed) else { return };
+    let wish = Wish { message, ..Wish::new(Wanted::Failed, job.priority()) };
+    if let Err(error) = wish.put(&build.dir).await {
+        tracing::error!(table = %job.table, %error, "that the build has failed cannot be written down");
+    }
 }
 
 async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<Manifest>, String> {
@@ -38,6 +57,14 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
         let replayed = match replay(dir, plan, &stop).await {
             Ok(replayed) => replayed,
             Err(ReplayError::Stopped) => return Ok(settle(job).await),
+            Err(ReplayError::Store(error)) if error.is_disk_full() && !core.store.is_empty() => {
+                tracing::warn!(table = %job.table, %error, "the store cannot be read while it is full; trying again");
+                tokio::select! {
+                    () = core.stopped() => {}
+                    () = tokio::time::sleep(WHILE_FULL) => {}
+                }
+                continue;
+            }
             Err(error) => return Err(error.to_string()),
         };
         if stop() {

@@ -292,6 +292,8 @@ impl Job {
     pub fn pause(&self) {
         self.change(|state| match &mut state.step {
             Step::Active(scheduler) => scheduler.pause(PauseCause::Asked, ASKED.into()),
+            // What is cancelled stays so.
+            _ if state.wish == Wish::Cancel => {}
             _ => state.wish = Wish::Pause(PauseCause::Asked, ASKED.into()),
         });
     }
@@ -309,6 +311,7 @@ impl Job {
     pub fn resume(&self) {
         self.change(|state| match &mut state.step {
             Step::Active(scheduler) => scheduler.resume(),
+            _ if state.wish == Wish::Cancel => {}
             _ => state.wish = Wish::Go,
         });
     }

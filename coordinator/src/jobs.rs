@@ -200,6 +200,14 @@ pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused:
         return Ok(job);
     }
     claim(&dir, &table, &core.build).await?;
+    let wish = Wish::of(&root);
+    if wish.wanted == Wanted::Failed {
+        return Err(Status::failed_precondition(format!(
+            "the build of {table} has failed: {}; remove {} and submit it again to build it anew",
+            wish.message,
+            root.display()
+        )));
+    }
     let wanted = if paused { Wanted::Paused } else { Wanted::Go };
     Wish::new(wanted, priority).put(&dir).await.map_err(|error| status_of(&error))?;
     tracing::info!(%table, dir = %root.display(), tasks = plan.tasks.len(), "submitted");
@@ -274,6 +282,10 @@ async fn claim(dir: &TableDir, table: &str, build: &str) -> Result<(), Status> {
     let ours = record::Job { format: RECORD_FORMAT, table: table.into(), build: build.into() };
     let bytes = record::seal(&ours);
     let store = |error: StoreError| status_of(&error);
+    // Looked at first: on a full disk nothing can be put, not even what is there.
+    if dir.get(JOB_PATH).await.map_err(store)?.as_ref() == Some(&bytes) {
+        return Ok(());
+    }
     if dir.put_new(JOB_PATH, bytes.clone()).await.map_err(store)? == PutOutcome::Created {
         return Ok(());
     }

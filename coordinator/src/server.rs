@@ -23,6 +23,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// How often a silent connection is asked for a sign of life, and how long that may take. Workers and clients do the same.
 pub const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(20));
+/// Longest time that a handshake may take: a connection that says nothing is closed.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The name that a coordinator's certificate has, wherever it runs: machines come and go, and the authority signs for nobody else.
 pub const COORDINATOR_NAME: &str = "strata-coordinator";
 /// What roles are written behind.
@@ -117,7 +119,8 @@ impl Coordinator {
         if let Some(tls) = &tls {
             let config = ServerTlsConfig::new()
                 .identity(Identity::from_pem(&tls.certificate, &tls.key))
-                .client_ca_root(Certificate::from_pem(&tls.authority));
+                .client_ca_root(Certificate::from_pem(&tls.authority))
+                .timeout(HANDSHAKE);
             server = server.tls_config(config)?;
         }
         server

@@ -24,6 +24,8 @@ pub enum Wanted {
     Paused,
     /// Nothing, until it is submitted again.
     Cancelled,
+    /// Nothing: what is there cannot be trusted.
+    Failed,
 }
 
 /// `build/wish.json`.
@@ -36,16 +38,28 @@ pub struct Wish {
     pub wanted: Wanted,
     /// Jobs of higher priority get workers first.
     pub priority: i32,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 impl Wish {
     /// To run, or not.
     pub fn new(wanted: Wanted, priority: i32) -> Self {
-        Self { format: RECORD_FORMAT, wanted, priority }
+        Self { format: RECORD_FORMAT, wanted, priority, message: String::new() }
     }
 
-    /// Writes it down.
+    /// What is written down beside a build; to run, where nothing sound is.
+    pub fn of(folder: &Path) -> Self {
+        let found = fs::read(folder.join(WISH_PATH)).ok().and_then(|bytes| record::open::<Wish>(&bytes).ok());
+        found.unwrap_or(Wish::new(Wanted::Go, 0))
+    }
+
+    /// Writes it down, unless that is what is there: a full disk need not hear of it.
     pub async fn put(&self, dir: &TableDir) -> Result<(), StoreError> {
+        if Self::of(dir.root()) == *self && dir.path(WISH_PATH).exists() {
+            return Ok(());
+        }
         dir.put_over(WISH_PATH, record::seal(self)).await
     }
 }
@@ -67,15 +81,11 @@ pub fn unfinished(store: &Path) -> Result<Vec<Unfinished>, StoreError> {
     let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     folders.sort();
     let of_folder = |folder: PathBuf| {
-        if folder.join("table.json").exists() {
-            return None;
-        }
         let job = fs::read(folder.join(record::JOB_PATH)).ok()?;
-        // A damaged one still says which table it was: the folder has its name.
-        let named = folder.file_name()?.to_string_lossy().into_owned();
-        let table = record::open::<record::Job>(&job).map_or(named, |job| job.table);
-        let wish = fs::read(folder.join(WISH_PATH)).ok().and_then(|bytes| record::open::<Wish>(&bytes).ok());
-        Some(Unfinished { table, wish: wish.unwrap_or(Wish::new(Wanted::Go, 0)) })
+        // A damaged one still says which table it was: the folder has its name. One that was moved aside has another, and is left alone.
+        let table = folder.file_name()?.to_string_lossy().into_owned();
+        let is_its_own = record::open::<record::Job>(&job).map_or(true, |job| job.table == table);
+        is_its_own.then(|| Unfinished { table, wish: Wish::of(&folder) })
     };
     Ok(folders.into_iter().filter_map(of_folder).collect())
 }
@@ -84,7 +94,7 @@ pub fn unfinished(store: &Path) -> Result<Vec<Unfinished>, StoreError> {
 pub struct FoundBuild {
     /// Name of the table.
     pub table: String,
-    /// What was asked of it: `unfinished`, `paused` or `cancelled`.
+    /// What was asked of it: `unfinished`, `paused`, `cancelled`, or `failed` where it went wrong.
     pub wanted: &'static str,
     /// The process that works on it now, on a machine that shares the lock.
     pub builder: Option<u32>,
@@ -98,7 +108,6 @@ pub struct FoundBuild {
 pub fn found(folder: &Path) -> Result<Option<FoundBuild>, StoreError> {
     let Ok(job) = fs::read(folder.join(record::JOB_PATH)) else { return Ok(None) };
     let Ok(job) = record::open::<record::Job>(&job) else { return Ok(None) };
-    let wish = fs::read(folder.join(WISH_PATH)).ok().and_then(|bytes| record::open::<Wish>(&bytes).ok());
     let names = |of: &str| -> Vec<String> {
         let entries = fs::read_dir(folder.join(of)).into_iter().flatten().flatten();
         entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned())).collect()
@@ -109,10 +118,11 @@ pub fn found(folder: &Path) -> Result<Option<FoundBuild>, StoreError> {
     };
     Ok(Some(FoundBuild {
         table: job.table,
-        wanted: match wish.map_or(Wanted::Go, |wish| wish.wanted) {
+        wanted: match Wish::of(folder).wanted {
             Wanted::Go => "unfinished",
             Wanted::Paused => "paused",
             Wanted::Cancelled => "cancelled",
+            Wanted::Failed => "failed",
         },
         builder: TableDir::open(folder)?.builder(),
         stages: names(record::LAYERS).iter().filter_map(|name| name.parse().ok()).collect(),

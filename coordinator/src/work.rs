@@ -8,7 +8,7 @@ use crate::job::Job;
 use crate::plan::TaskIndex;
 use crate::record::Commit;
 use crate::replay::{Stop, check_files};
-use crate::scheduler::{Assignment, CommitFailure, FailAction, Offer, Worker};
+use crate::scheduler::{Assignment, CommitFailure, FailAction, Offer, Scheduler, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_games::TaskId;
@@ -26,6 +26,8 @@ use tonic::{Request, Response, Status};
 
 /// Longest time that a call for a task is held open.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long at most until it is looked again whether the same result is recorded.
+const WHILE_PENDING: Duration = Duration::from_millis(100);
 /// Longest text about a failure that is kept, in characters.
 const LONGEST_MESSAGE: usize = 2000;
 
@@ -43,10 +45,16 @@ impl WorkService {
     /// The first task that any job has for a worker.
     fn find_task(&self, worker: &Worker) -> Option<Task> {
         let now = self.core.now();
-        for job in self.core.jobs() {
-            if let Some(assignment) = job.serve(|scheduler| scheduler.lease(now, worker)).flatten() {
-                tracing::debug!(table = %job.table, task = %assignment.id, token = assignment.token, worker = %worker.name, "leased");
-                return Some(task_message(&job, assignment));
+        // Copies of slow tasks only when no job has anything else.
+        for is_copy in [false, true] {
+            for job in self.core.jobs() {
+                let lease = |scheduler: &mut Scheduler| {
+                    if is_copy { scheduler.lease_copy(now, worker) } else { scheduler.lease(now, worker) }
+                };
+                if let Some(assignment) = job.serve(lease).flatten() {
+                    tracing::debug!(table = %job.table, task = %assignment.id, token = assignment.token, worker = %worker.name, is_copy, "leased");
+                    return Some(task_message(&job, assignment));
+                }
             }
         }
         let largest = self.core.largest_memory();
@@ -216,7 +224,9 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
                 return Ok(Verdict::Conflict);
             }
             Some(Some(Offer::Pending)) => {
-                let _ = changes.changed().await;
+                // Asking was a change too.
+                changes.mark_unchanged();
+                let _ = tokio::time::timeout(WHILE_PENDING, changes.changed()).await;
             }
             Some(Some(Offer::Commit(commit))) => {
                 let verdict = record_result(core, &job, &commit).await?;

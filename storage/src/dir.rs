@@ -15,10 +15,11 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// Where files are written before they get their names.
 pub(crate) const TMP: &str = "build/tmp";
@@ -160,22 +161,33 @@ impl TableDir {
     pub(crate) fn tmp_path(&self) -> Result<PathBuf, StoreError> {
         create_dirs(&self.path(TMP))?;
         let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
-        Ok(self.path(&format!("{TMP}/{}-{number}", std::process::id())))
+        Ok(self.path(&tmp_name(number)))
     }
 
     pub(crate) fn create_tmp(&self) -> Result<TmpFile, StoreError> {
         loop {
-            // Processes on other machines may have the same number, so a name that is taken is left alone.
             let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
-            let path = self.path(&format!("{TMP}/{}-{number}", std::process::id()));
+            let path = self.path(&tmp_name(number));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok(TmpFile { dir: self.clone(), path: Some(path), file: Some(file) }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => create_dirs(&self.path(TMP))?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if self.path("table.json").exists() {
+                        // A worker that is late: what it does is not wanted any more.
+                        return Err(StoreError::Complete { path: self.root().to_owned() });
+                    }
+                    create_dirs(&self.path(TMP))?;
+                }
                 Err(error) => return Err(StoreError::io("create", &path, error)),
             }
         }
     }
+}
+
+/// Name of a temporary file. Machines share directories, and process numbers of containers are all alike: so a number that nobody else has.
+fn tmp_name(number: u64) -> String {
+    static OURS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+    format!("{TMP}/{}-{:016x}-{number}", std::process::id(), *OURS)
 }
 
 /// A file that has no name yet.

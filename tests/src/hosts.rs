@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Some hosts, 10.77.0.1 and up. Everything goes when it is dropped.
 pub struct Hosts {
@@ -12,7 +13,8 @@ pub struct Hosts {
 impl Hosts {
     /// Sets them up. Says why, and gives `None`, where that is not allowed or the tools are missing.
     pub fn new(count: usize) -> Option<Self> {
-        let hosts = Self { id: format!("strata{}", std::process::id()), count };
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let hosts = Self { id: format!("strata{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed)), count };
         let steps = || -> Result<(), String> {
             let switch = hosts.switch();
             run("ip", &["netns", "add", &switch])?;

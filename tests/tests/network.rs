@@ -16,7 +16,8 @@ const OUTAGE: Duration = Duration::from_secs(6);
 #[test]
 fn a_build_survives_silent_and_loud_partitions_loss_and_a_slow_line() {
     let root = fixture(TABLE).root().to_owned();
-    let faults: [(&str, fn(&Hosts)); 5] = [
+    type Fault = (&'static str, fn(&Hosts));
+    let faults: [Fault; 5] = [
         ("what a worker says is lost", |hosts| hosts.cut(1, false)),
         ("a worker is cut off without a word", |hosts| hosts.cut(1, true)),
         ("the plug of a worker is pulled", |hosts| hosts.link(1, false)),

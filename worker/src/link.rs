@@ -41,8 +41,9 @@ enum Class {
 fn class(status: &Status) -> Class {
     match status.code() {
         // Broken transports surface as Unknown and Internal too, depending on which layer noticed.
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => Class::Away,
-        Code::Internal | Code::Aborted | Code::ResourceExhausted | Code::DataLoss => Class::Trouble,
+        // A store that is full takes a result when there is room again.
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown | Code::ResourceExhausted => Class::Away,
+        Code::Internal | Code::Aborted | Code::DataLoss => Class::Trouble,
         Code::NotFound | Code::Unauthenticated => Class::Unknown,
         _ => Class::Refused,
     }

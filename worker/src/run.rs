@@ -241,7 +241,19 @@ impl Worker {
         let elapsed = started.elapsed();
         let leaving = leaving || self.link.stopping();
         let said = match ended {
-            Ended::Finished(output) => self.complete(&ticket, output, elapsed, leaving).await,
+            Ended::Finished(output) => {
+                // The lease is kept alive meanwhile: a full store may take a while.
+                let mut completing = std::pin::pin!(self.complete(&ticket, output, elapsed, leaving));
+                loop {
+                    tokio::select! {
+                        said = &mut completing => break said,
+                        known = &mut beating, if !silent => {
+                            silent = true;
+                            forgotten = !known;
+                        }
+                    }
+                }
+            }
             // The coordinator has said that it does not want this task any more.
             Ended::Stopped if silent => Ok(()),
             Ended::Stopped => self.fail(&ticket, Reason::Leaving, "the worker was told to stop", leaving).await,

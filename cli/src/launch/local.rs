@@ -15,7 +15,7 @@ use crate::units;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use strata_proto::v1::{JobState, JobStatus, ListRequest, SubmitRequest};
+use strata_proto::v1::{JobState, JobStatus, ListRequest, PauseCause, SubmitRequest};
 use tokio::process::{Child, Command};
 
 /// What to build, and with how many.
@@ -66,13 +66,16 @@ const SOME_MEMORY: u64 = 1 << 30;
 struct Member {
     what: String,
     arguments: Vec<String>,
+    /// What it says, as long as nobody wants logs.
+    log: PathBuf,
     child: Option<Child>,
     starts: u32,
 }
 
 impl Member {
-    fn new(what: String, arguments: Vec<String>) -> Self {
-        Self { what, arguments, child: None, starts: 0 }
+    fn new(what: String, arguments: Vec<String>, folder: &Path) -> Self {
+        let log = folder.join(format!("{what}.log"));
+        Self { what, arguments, log, child: None, starts: 0 }
     }
 
     fn start(&mut self) -> Result<(), Failure> {
@@ -81,8 +84,9 @@ impl Member {
         let mut command = Command::new(program);
         // What members say is for their logs: this process says how the work goes. A group of their own, or Ctrl-C would reach them twice.
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).kill_on_drop(true);
+        command.env(crate::cluster::PARENT, std::process::id().to_string());
         if std::env::var_os("STRATA_LOG").is_none() {
-            command.stderr(Stdio::null());
+            command.stderr(std::fs::File::create(&self.log).map_err(cannot)?);
         }
         self.child = Some(command.spawn().map_err(cannot)?);
         self.starts += 1;
@@ -98,11 +102,19 @@ impl Member {
             Some(Err(e)) => e.to_string(),
         };
         if self.starts >= MOST_STARTS {
-            return Err(Failure::failed(format!("the {} ended {MOST_STARTS} times, the last time with {how}", self.what))
-                .help("STRATA_LOG=info shows what it says; what is finished is kept"));
+            let said = self.last_words().map_or(String::new(), |said| format!("; it said: {said}"));
+            return Err(Failure::failed(format!("the {} ended {MOST_STARTS} times, the last time with {how}{said}", self.what))
+                .help("STRATA_LOG=info shows all that it says; what is finished is kept"));
         }
-        progress.say(&format!("note: the {} ended ({how}); it is started again", self.what));
+        let said = self.last_words().map_or(String::new(), |said| format!(", {said}"));
+        progress.say(&format!("note: the {} ended ({how}{said}); it is started again", self.what));
         self.start()
+    }
+
+    /// The error that it ended with.
+    fn last_words(&self) -> Option<String> {
+        let log = std::fs::read_to_string(&self.log).ok()?;
+        log.lines().find(|line| line.starts_with("error: ")).map(str::to_owned)
     }
 
     /// Asks it to end.
@@ -130,7 +142,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let folder = tempfile::Builder::new().prefix("strata-local-").tempdir();
     let folder = folder.map_err(|e| Failure::failed(format!("cannot make a temporary folder: {e}")))?;
     let address = folder.path().join("address");
-    let mut members = members(args, &address);
+    let mut members = members(args, &address, folder.path());
     if args.dry_run {
         let lines = members.iter().map(|member| command_line(&member.arguments));
         let submits =
@@ -148,8 +160,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     match jobs.iter().find(|job| job.state() != JobState::Complete) {
         None => Ok(()),
-        Some(job) => Err(Failure::failed(format!("{} is {}: {}", job.table, view::state(job), job.message))
-            .help("what is finished is kept; the same command goes on")),
+        Some(job) => {
+            Err(Failure::failed(format!("{} is {}: {}", job.table, view::state(job), job.message)).help(match job.state() {
+                JobState::Paused => format!(
+                    "when that is mended: `strata coordinator` on the store, and `strata resume {}`; what is finished is kept",
+                    job.table
+                ),
+                _ => "what is finished is kept; the same command goes on".into(),
+            }))
+        }
     }
 }
 
@@ -163,7 +182,7 @@ fn command_line(arguments: &[String]) -> String {
 }
 
 /// The coordinator, then the workers.
-fn members(args: &Args, address: &Path) -> Vec<Member> {
+fn members(args: &Args, address: &Path, folder: &Path) -> Vec<Member> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let workers = usize::from(args.workers);
     let memory = args.memory.or_else(|| resources::available_memory().map(|free| free / 4 * 3));
@@ -185,9 +204,9 @@ fn members(args: &Args, address: &Path) -> Vec<Member> {
             "--memory",
             &memory.to_string(),
         ];
-        Member::new(name.clone(), words.map(str::to_owned).to_vec())
+        Member::new(name.clone(), words.map(str::to_owned).to_vec(), folder)
     };
-    std::iter::once(Member::new("coordinator".into(), coordinator)).chain((0..workers).map(worker)).collect()
+    std::iter::once(Member::new("coordinator".into(), coordinator, folder)).chain((0..workers).map(worker)).collect()
 }
 
 /// Starts everybody, submits, watches, and ends everybody.
@@ -254,9 +273,15 @@ async fn watch(
         match found {
             Ok(found) => {
                 show(&found, args, progress);
-                if submitted && found.iter().all(is_over) {
+                let is_there = |table: &String| found.iter().any(|job| job.table == *table);
+                if submitted && found.is_empty() {
+                    return Err(Failure::failed("the store has no unfinished build").help("--table NAME says what to build"));
+                }
+                if submitted && found.iter().all(is_over) && tables.iter().all(is_there) {
                     return Ok(found);
                 }
+                // One that a coordinator did not take up when it was started again.
+                submitted &= tables.iter().all(is_there);
             }
             // A name that it refuses, not a coordinator that is just being started.
             Err(failure) if failure.code == crate::failure::USAGE => return Err(failure),
@@ -280,9 +305,13 @@ async fn look(jobs: &Jobs, tables: &[String], submitted: &mut bool) -> Result<Ve
     Ok(jobs.call(|mut jobs| async move { jobs.list(ListRequest {}).await }).await?.jobs)
 }
 
-/// A job that is paused waits for somebody, and that is whoever reads this.
+/// A job that is paused waits for whoever reads this, unless it waits for room on the disk: then it goes on by itself.
 fn is_over(job: &JobStatus) -> bool {
-    matches!(job.state(), JobState::Complete | JobState::Failed | JobState::Cancelled | JobState::Paused)
+    match job.state() {
+        JobState::Complete | JobState::Failed | JobState::Cancelled => true,
+        JobState::Paused => job.pause_cause() != PauseCause::DiskFull,
+        _ => false,
+    }
 }
 
 fn show(jobs: &[JobStatus], args: &Args, progress: &Progress) {
@@ -291,7 +320,8 @@ fn show(jobs: &[JobStatus], args: &Args, progress: &Progress) {
     let free = resources::free_disk(&args.store).map_or_else(String::new, |free| format!(" ({} free)", units::bytes(free)));
     let running = units::plural(sum(|job| job.tasks_running), "task");
     let disk = format!("disk {}{free}", units::bytes(sum(|job| job.bytes)));
-    let details = format!("{over} of {} tables over  {running} running  {disk}", jobs.len());
+    let waits = jobs.iter().find(|job| job.state() == JobState::Paused).map_or(String::new(), |job| format!("  {}", job.message));
+    let details = format!("{over} of {} tables over  {running} running  {disk}{waits}", jobs.len());
     let cost: u64 = jobs.iter().map(|job| job.cost).sum();
     let done: u64 = jobs.iter().map(|job| (view::share(job) * job.cost as f64) as u64).sum();
     progress.show("building", done, cost.max(1), &details);

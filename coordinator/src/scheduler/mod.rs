@@ -132,6 +132,8 @@ struct Lease {
     expires: Duration,
     positions: u64,
     layer: Option<u32>,
+    /// Its result was handed in, and its record could not be written: it will be handed in again.
+    is_finished: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -182,6 +184,8 @@ pub struct Scheduler {
     /// How often a worker that had a task was not heard of any more.
     task_losses: Vec<u32>,
     pace: Pace,
+    /// Workers that gave up a task while another one had it too.
+    gave_up: BTreeSet<(TaskIndex, u64)>,
     stages: Vec<StageProgress>,
     ready: BTreeSet<TaskIndex>,
     leases: BTreeMap<u64, Lease>,
@@ -224,6 +228,7 @@ impl Scheduler {
             task_failures: vec![0; count],
             task_losses: vec![0; count],
             pace: Pace::default(),
+            gave_up: BTreeSet::new(),
             stages,
             ready: BTreeSet::new(),
             leases: BTreeMap::new(),
@@ -269,7 +274,12 @@ impl Scheduler {
             return None;
         }
         let fits = |task: &TaskIndex| self.plan.tasks[*task].plan.memory_bytes <= worker.memory_bytes;
-        let task = self.ready.iter().copied().find(fits).or_else(|| self.straggler(now, worker).filter(fits))?;
+        let task = self.ready.iter().copied().find(fits)?;
+        self.give(now, task, worker)
+    }
+
+    /// Makes a lease of a task.
+    fn give(&mut self, now: Duration, task: TaskIndex, worker: &Worker) -> Option<Assignment> {
         let inputs = self.inputs_of(task)?;
         self.ready.remove(&task);
         self.given_out = self.given_out.checked_add(1).expect("fewer than 2^32 leases in the life of a coordinator");
@@ -277,8 +287,10 @@ impl Scheduler {
         self.attempts[task] += 1;
         let attempt = self.attempts[task];
         let expires = now + self.policy.lease;
-        self.leases
-            .insert(token, Lease { task, worker: worker.clone(), attempt, since: now, expires, positions: 0, layer: None });
+        self.leases.insert(
+            token,
+            Lease { task, worker: worker.clone(), attempt, since: now, expires, positions: 0, layer: None, is_finished: false },
+        );
         self.tasks[task] = TaskState::Leased;
         let memory_bytes = self.less_memory(task, worker);
         Some(Assignment { id: self.plan.tasks[task].id, token, attempt, inputs, memory_bytes })
@@ -311,7 +323,8 @@ impl Scheduler {
                 |task: TaskIndex| matches!(&self.tasks[task], TaskState::Committing(commit, _) if commit.token == token);
             return self.plan.index_of(id).is_some_and(committing);
         };
-        if self.phase != Phase::Running {
+        let is_finished = self.leases.get(&token).is_some_and(|lease| lease.is_finished);
+        if self.phase != Phase::Running && !is_finished {
             self.release(token);
             return false;
         }
@@ -340,7 +353,10 @@ impl Scheduler {
             let (task, worker) = (lease.task, lease.worker.name.clone());
             self.note(task, &worker, &note);
             self.release(token);
-            self.count_loss(task, &worker);
+            // While somebody else has it, nothing is lost.
+            if !self.is_held(task) {
+                self.count_loss(task, &worker);
+            }
         }
         late.len()
     }
@@ -350,9 +366,10 @@ impl Scheduler {
         self.leases.values().map(|lease| lease.expires).min()
     }
 
-    /// Stops giving tasks out. Does nothing in a job that is over.
+    /// Stops giving tasks out. Does nothing in a job that is over. What somebody asked for stands, whatever else the job rests for.
     pub fn pause(&mut self, cause: PauseCause, message: String) {
-        if self.phase == Phase::Running {
+        let rests = matches!(self.phase, Phase::Paused(..)) && cause == PauseCause::Asked;
+        if self.phase == Phase::Running || rests {
             self.phase = Phase::Paused(cause, message);
         }
     }
@@ -363,6 +380,7 @@ impl Scheduler {
             self.phase = Phase::Running;
             self.task_failures.fill(0);
             self.task_losses.fill(0);
+            self.gave_up.clear();
         }
     }
 

@@ -101,7 +101,7 @@ impl Scheduler {
             commit.content.outputs.iter().filter(|file| artifact_of(file).kind != ArtifactKind::Work).map(|file| file.keys);
         self.positions += lease.positions.max(keys.sum());
         self.remember_place(&lease);
-        self.learn_pace(task, commit.elapsed_ms);
+        self.learn_pace(task, commit.elapsed_ms, lease.positions);
         self.finish(task, commit);
     }
 
@@ -111,6 +111,7 @@ impl Scheduler {
         let TaskState::Committing(commit, lease) = &self.tasks[task] else { return };
         let (token, mut lease) = (commit.token, lease.clone());
         lease.expires = now + self.policy.lease;
+        lease.is_finished = true;
         self.tasks[task] = TaskState::Leased;
         self.note(task, "coordinator", &failure.message);
         self.leases.insert(token, lease);
@@ -145,12 +146,21 @@ impl Scheduler {
         let worker = lease.worker.name;
         match reason {
             Reason::Leaving => return FailAction::Noted,
+            Reason::DiskFull => {}
+            // Somebody else has the task too, and goes on with it; this worker does not get it again.
+            _ if self.is_held(lease.task) => {
+                self.note(lease.task, &worker, message);
+                self.gave_up.insert((lease.task, lease.worker.id));
+                return FailAction::Noted;
+            }
+            _ => {}
+        }
+        match reason {
+            Reason::Leaving => {}
             Reason::DiskFull => {
                 self.note(lease.task, &worker, message);
                 self.pause(PauseCause::DiskFull, message.to_owned());
             }
-            // Somebody else has the task too, and will say the same if it is so.
-            Reason::BadInput if !matches!(self.tasks[lease.task], TaskState::Ready) => self.note(lease.task, &worker, message),
             Reason::BadInput => {
                 self.note(lease.task, &worker, message);
                 self.ready.remove(&lease.task);
@@ -206,6 +216,7 @@ impl Scheduler {
         self.ready.remove(&task);
         // Whoever else has it hears at the next heartbeat that it is not wanted any more.
         self.leases.retain(|_, lease| lease.task != task);
+        self.gave_up.retain(|&(given_up, _)| given_up != task);
         self.tasks[task] = TaskState::Done(commit);
     }
 

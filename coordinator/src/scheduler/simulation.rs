@@ -68,7 +68,8 @@ impl World {
     }
 
     fn lease(&mut self, at: usize) {
-        let Some(assignment) = self.scheduler.lease(self.now, &Self::worker(at)) else { return };
+        let given = self.scheduler.lease(self.now, &Self::worker(at));
+        let Some(assignment) = given.or_else(|| self.scheduler.lease_copy(self.now, &Self::worker(at))) else { return };
         assert!(assignment.token > self.highest_token, "tokens strictly increase");
         self.highest_token = assignment.token;
         let task = self.plan.index_of(assignment.id).unwrap();

@@ -3,7 +3,7 @@
 //! A copy pays when it would be finished before the first: when what is left to the first, at the pace it has shown, takes longer than the
 //! whole task at the pace of the others. Both do the same, so whichever result comes first is taken, and the other is the same or is refused.
 
-use super::{Lease, Scheduler, TaskState, Worker};
+use super::{Assignment, Lease, Phase, Scheduler, TaskState, Worker};
 use crate::plan::TaskIndex;
 use std::time::Duration;
 use strata_games::Pass;
@@ -15,11 +15,23 @@ const MARGIN: f64 = 1.25;
 /// Weight of the last task in the mean.
 const LATEST: f64 = 0.1;
 
-/// Seconds that tasks take for a unit of their cost, by pass: a mean in which later tasks count more.
+/// What tasks took for a unit of their cost: means in which later tasks count more.
+#[derive(Clone, Copy, Default, Debug)]
+struct Means {
+    seconds: Option<f64>,
+    /// Positions that they reported. Cost is what the plan knows beforehand, such as ranks, of which a part is reached.
+    positions: Option<f64>,
+}
+
+/// The same by pass.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Pace {
-    forward: Option<f64>,
-    backward: Option<f64>,
+    forward: Means,
+    backward: Means,
+}
+
+fn learn(mean: &mut Option<f64>, value: f64) {
+    *mean = Some(mean.map_or(value, |mean| mean + LATEST * (value - mean)));
 }
 
 impl Scheduler {
@@ -27,53 +39,63 @@ impl Scheduler {
         self.plan.stages[self.plan.tasks[task].id.stage as usize].pass
     }
 
-    /// Takes a finished task into account.
-    pub(super) fn learn_pace(&mut self, task: TaskIndex, elapsed_ms: u64) {
-        let unit = elapsed_ms as f64 / 1000.0 / self.plan.tasks[task].plan.cost.max(1) as f64;
-        let pace = match self.pass_of(task) {
+    /// Takes a finished task into account, and how many positions its worker had reported.
+    pub(super) fn learn_pace(&mut self, task: TaskIndex, elapsed_ms: u64, positions: u64) {
+        let cost = self.plan.tasks[task].plan.cost.max(1) as f64;
+        let means = match self.pass_of(task) {
             Pass::Forward => &mut self.pace.forward,
             Pass::Backward => &mut self.pace.backward,
         };
-        *pace = Some(pace.map_or(unit, |mean| mean + LATEST * (unit - mean)));
-    }
-
-    /// Seconds that a task takes as a rule; `None` while nothing is known.
-    fn usual(&self, task: TaskIndex) -> Option<f64> {
-        let pace = match self.pass_of(task) {
-            Pass::Forward => self.pace.forward.or(self.pace.backward),
-            Pass::Backward => self.pace.backward.or(self.pace.forward),
-        };
-        pace.map(|unit| unit * self.plan.tasks[task].plan.cost.max(1) as f64)
+        learn(&mut means.seconds, elapsed_ms as f64 / 1000.0 / cost);
+        if positions > 0 {
+            learn(&mut means.positions, positions as f64 / cost);
+        }
     }
 
     /// Seconds by which a copy of a task that is leased would be finished earlier; `None` when it does not pay.
     fn gain(&self, now: Duration, lease: &Lease) -> Option<f64> {
-        let usual = self.usual(lease.task)?;
+        let (means, others) = match self.pass_of(lease.task) {
+            Pass::Forward => (self.pace.forward, self.pace.backward),
+            Pass::Backward => (self.pace.backward, self.pace.forward),
+        };
+        let cost = self.plan.tasks[lease.task].plan.cost.max(1) as f64;
+        let usual = means.seconds.or(others.seconds)? * cost;
         let taken = now.checked_sub(lease.since).filter(|&taken| taken >= WORTH_A_COPY)?.as_secs_f64();
-        let cost = self.plan.tasks[lease.task].plan.cost;
-        let left = match lease.positions {
-            // Nothing is heard of it: after the usual time it is as far from its end as it is from its beginning.
-            0 if taken < usual => return None,
-            0 => taken,
-            done => taken * cost.saturating_sub(done) as f64 / done as f64,
+        let all = means.positions.map(|a_unit| a_unit * cost).filter(|_| lease.positions > 0);
+        let left = match all {
+            Some(all) => taken * (all / lease.positions as f64 - 1.0).max(0.0),
+            // Nothing is known of it: after the usual time it is as far from its end as it is from its beginning.
+            None if taken < usual => return None,
+            None => taken,
         };
         (left > MARGIN * usual).then_some(left - usual)
     }
 
     /// The leased task of which a copy by this worker pays most. No task has more than two leases.
-    pub(super) fn straggler(&self, now: Duration, worker: &Worker) -> Option<TaskIndex> {
-        let alone = |lease: &&Lease| {
+    fn straggler(&self, now: Duration, worker: &Worker) -> Option<TaskIndex> {
+        let may = |lease: &&Lease| {
             let of_task = self.leases.values().filter(|other| other.task == lease.task).count();
-            of_task == 1 && lease.worker.id != worker.id && matches!(self.tasks[lease.task], TaskState::Leased)
+            let fits = self.plan.tasks[lease.task].plan.memory_bytes <= worker.memory_bytes;
+            let is_wanted = matches!(self.tasks[lease.task], TaskState::Leased);
+            of_task == 1 && fits && is_wanted && lease.worker.id != worker.id && !self.gave_up.contains(&(lease.task, worker.id))
         };
-        let gains = self.leases.values().filter(alone).filter_map(|lease| Some((self.gain(now, lease)?, lease.task)));
+        let gains = self.leases.values().filter(may).filter_map(|lease| Some((self.gain(now, lease)?, lease.task)));
         gains.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, task)| task)
+    }
+
+    /// Gives a second copy of a slow task to a worker that no job has anything else for.
+    pub fn lease_copy(&mut self, now: Duration, worker: &Worker) -> Option<Assignment> {
+        if self.phase != Phase::Running {
+            return None;
+        }
+        let task = self.straggler(now, worker)?;
+        self.give(now, task, worker)
     }
 
     /// Whether a worker that has nothing else to do could be given a copy.
     pub fn has_straggler(&self, now: Duration) -> bool {
         let nobody = Worker { id: u64::MAX, name: String::new(), memory_bytes: u64::MAX };
-        self.phase == super::Phase::Running && self.straggler(now, &nobody).is_some()
+        self.phase == Phase::Running && self.straggler(now, &nobody).is_some()
     }
 }
 
@@ -87,7 +109,7 @@ mod tests {
     }
 
     /// A stage of tasks of 10 seconds each on all workers but number 1, which takes 100; gives the time at which it is stitched.
-    fn stage_with_a_slow_worker(tasks: u32, workers: u64) -> f64 {
+    fn stage_with_a_slow_worker(tasks: u32, workers: u64, positions_a_unit: f64) -> f64 {
         let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 1, tasks, 1)).unwrap());
         let policy = Policy { lease: Duration::from_secs(30), max_failures: 3 };
         let mut scheduler = Scheduler::new(Arc::clone(&plan), policy, Restored { epoch: 1, ..Restored::default() });
@@ -106,12 +128,18 @@ mod tests {
                             scheduler.committed(commit.id());
                         }
                         busy.remove(&id);
-                    } else if !scheduler.heartbeat(now, assignment.id, assignment.token, (done * cost as f64) as u64, 1) {
+                    } else if !scheduler.heartbeat(
+                        now,
+                        assignment.id,
+                        assignment.token,
+                        (done * positions_a_unit * cost as f64) as u64,
+                        1,
+                    ) {
                         busy.remove(&id);
                     }
                 }
                 if !busy.contains_key(&id)
-                    && let Some(assignment) = scheduler.lease(now, &worker(id))
+                    && let Some(assignment) = scheduler.lease(now, &worker(id)).or_else(|| scheduler.lease_copy(now, &worker(id)))
                 {
                     busy.insert(id, (assignment, second));
                 }
@@ -128,7 +156,35 @@ mod tests {
     fn a_worker_ten_times_slower_than_the_rest_does_not_hold_a_layer_up() {
         // Without it the rest of five would take 80 tasks in 160 seconds, 16 each.
         let alone = 80.0 / 5.0 * 10.0;
-        let stretched = stage_with_a_slow_worker(80, 6);
-        assert!(stretched <= 1.25 * alone, "{stretched} s instead of {alone} s");
+        for positions_a_unit in [1.0, 0.2] {
+            let stretched = stage_with_a_slow_worker(80, 6, positions_a_unit);
+            assert!(stretched <= 1.25 * alone, "{stretched} s instead of {alone} s");
+        }
+    }
+
+    /// Cost counts ranks, and workers report the positions that are reached among them.
+    #[test]
+    fn a_task_at_the_usual_pace_gets_no_copy_whatever_share_of_its_ranks_is_reached() {
+        let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 1, 2, 1)).unwrap());
+        let policy = Policy { lease: Duration::from_secs(30), max_failures: 3 };
+        let cost = plan.tasks[0].plan.cost;
+        for reached in [1.0, 0.3, 0.1] {
+            let mut scheduler = Scheduler::new(Arc::clone(&plan), policy, Restored { epoch: 1, ..Restored::default() });
+            for id in 0..2 {
+                let start = Duration::from_secs(1000 * id);
+                let given = scheduler.lease(start, &worker(id)).unwrap();
+                for second in 1..100 {
+                    let positions = (reached * cost as f64 * second as f64 / 100.0) as u64;
+                    let now = start + Duration::from_secs(second);
+                    assert!(scheduler.heartbeat(now, given.id, given.token, positions, 1));
+                    assert_eq!(scheduler.lease_copy(now, &worker(7)), None, "{reached} of the ranks, after {second} s");
+                }
+                let content = content_of(&plan, plan.index_of(given.id).unwrap());
+                let Offer::Commit(commit) = scheduler.offer(start, given.id, given.token, "w", &content, 100_000) else {
+                    panic!()
+                };
+                scheduler.committed(commit.id());
+            }
+        }
     }
 }
