@@ -354,7 +354,7 @@ impl Scheduler {
             self.note(task, &worker, &note);
             self.release(token);
             // While somebody else has it, nothing is lost.
-            if !self.is_held(task) {
+            if matches!(self.tasks[task], TaskState::Ready) {
                 self.count_loss(task, &worker);
             }
         }

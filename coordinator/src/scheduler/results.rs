@@ -147,8 +147,8 @@ impl Scheduler {
         match reason {
             Reason::Leaving => return FailAction::Noted,
             Reason::DiskFull => {}
-            // Somebody else has the task too, and goes on with it; this worker does not get it again.
-            _ if self.is_held(lease.task) => {
+            // Somebody else has the task too, or has just handed it in; this worker does not get it again.
+            _ if !matches!(self.tasks[lease.task], TaskState::Ready) => {
                 self.note(lease.task, &worker, message);
                 self.gave_up.insert((lease.task, lease.worker.id));
                 return FailAction::Noted;

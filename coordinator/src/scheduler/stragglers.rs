@@ -174,7 +174,7 @@ mod tests {
                 let start = Duration::from_secs(1000 * id);
                 let given = scheduler.lease(start, &worker(id)).unwrap();
                 for second in 1..100 {
-                    let positions = (reached * cost as f64 * second as f64 / 100.0) as u64;
+                    let positions = (reached * cost as f64 * 1e4 * second as f64) as u64;
                     let now = start + Duration::from_secs(second);
                     assert!(scheduler.heartbeat(now, given.id, given.token, positions, 1));
                     assert_eq!(scheduler.lease_copy(now, &worker(7)), None, "{reached} of the ranks, after {second} s");
