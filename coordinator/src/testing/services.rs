@@ -133,6 +133,14 @@ async fn another_result_for_the_same_task_stops_the_job_and_names_both_workers()
     assert!(status.message.contains("anna") && status.message.contains("bert"), "{}", status.message);
     assert!(bert.lease(10).await.is_none());
     assert!(!temp.path().join("table.json").exists());
+    // After a restart neither of the two is taken for the truth.
+    life.coordinator.shutdown().await;
+    let again = Life::start(temp.path());
+    let refused = again.submit().await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    assert!(refused.message().contains("two different results") && refused.message().contains("bert"), "{refused}");
+    fs::remove_dir_all(temp.path().join("build")).unwrap();
+    again.finish().await;
 }
 
 #[tokio::test]
