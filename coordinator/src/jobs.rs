@@ -55,6 +55,12 @@ impl JobsService {
     }
 }
 
+/// Resolves when a job is in a state that it stays in.
+async fn over(job: &Job) {
+    let mut changes = job.changes();
+    while !is_final(job.status().state()) && changes.changed().await.is_ok() {}
+}
+
 fn message_of_worker(seen: Seen) -> WorkerStatus {
     WorkerStatus {
         worker_id: seen.worker.id,
@@ -104,6 +110,8 @@ impl Jobs for JobsService {
                 tokio::select! {
                     () = core.stopped() => {}
                     () = tokio::time::sleep(interval) => {}
+                    // What ends a watch is told at once.
+                    () = over(&job) => {}
                 }
             }
             tokio::select! {
