@@ -8,7 +8,6 @@ use crate::failure::{Failure, chain};
 use crate::output::{self, shell_quote};
 use crate::signals;
 use crate::units;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use strata_coordinator::{Coordinator, CoordinatorConfig, Tls};
@@ -106,7 +105,9 @@ async fn lead(args: &Args) -> Result<(), Failure> {
         }
     }
     if let Some(file) = &args.address_file {
-        write_address(file, address)?;
+        // Who listens on all addresses is reached under the machine's name.
+        let reached = if address.ip().is_unspecified() { format!("{host}:{}", address.port()) } else { address.to_string() };
+        write_address(file, &reached)?;
     }
     let mut serving = std::pin::pin!(serving);
     let ended = loop {
@@ -157,7 +158,7 @@ fn store(given: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Written under another name first: whoever reads it finds all of it.
-fn write_address(file: &Path, address: SocketAddr) -> Result<(), Failure> {
+fn write_address(file: &Path, address: &str) -> Result<(), Failure> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
         let mut temporary = tempfile::NamedTempFile::new_in(folder)?;

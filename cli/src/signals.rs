@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first asks the verb to stop in order, the second ends the process at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks the verb to stop in order, the second ends the process at once.
 //!
 //! Ending at once is safe too: a table directory survives `kill -9` at any moment.
 
@@ -13,6 +13,8 @@ static RECEIVED: AtomicU8 = AtomicU8::new(0);
 const INTERRUPTED: u8 = 130;
 /// Exit code after SIGTERM.
 const TERMINATED: u8 = 143;
+/// Exit code after SIGHUP: the terminal is gone.
+const HUNG_UP: u8 = 129;
 
 /// The exit code that the received signal asks for; `None` while there was none.
 pub fn received() -> Option<u8> {
@@ -24,12 +26,14 @@ pub fn received() -> Option<u8> {
 pub fn listen(first: impl Fn() + Send + 'static) -> std::io::Result<watch::Receiver<Option<u8>>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     let (sender, receiver) = watch::channel(None);
     tokio::spawn(async move {
         loop {
             let code = tokio::select! {
                 _ = interrupt.recv() => INTERRUPTED,
                 _ = terminate.recv() => TERMINATED,
+                _ = hang_up.recv() => HUNG_UP,
             };
             if received().is_some() {
                 crate::progress::echo::show();

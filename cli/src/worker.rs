@@ -3,11 +3,11 @@
 use crate::cluster;
 use crate::cluster::client::ConnectArgs;
 use crate::failure::{Failure, chain};
-use crate::output;
+use crate::output::{self, shell_quote};
 use crate::resources;
 use crate::signals;
 use crate::units;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_worker::{Tables, WorkerConfig, WorkerError, run_worker};
@@ -62,6 +62,18 @@ async fn work(args: &Args) -> Result<(), Failure> {
     let (stop, stopped) = watch::channel(false);
     let mut signal = signals::listen(|| output::note("stopping: handing the task back (a second signal stops at once)"))
         .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
+    if let Some(dir) = args.store.as_deref().filter(|dir| !dir.is_dir()) {
+        return Err(Failure::usage(format!("--store {} is no directory", shell_quote(&dir.to_string_lossy())))
+            .help("it names the directory that the coordinator uses as its store, as this machine sees it"));
+    }
+    if args.name.as_deref().is_some_and(|name| name.is_empty() || name.chars().any(char::is_control)) {
+        return Err(
+            Failure::usage("--name is empty, or has characters that cannot be printed").help("for example --name node3-1")
+        );
+    }
+    if let Some(file) = args.connect.coordinator.strip_prefix('@').filter(|file| !Path::new(file).exists()) {
+        output::note(&format!("waiting for a coordinator that writes its address to {}", shell_quote(file)));
+    }
     let found = tokio::select! {
         found = args.connect.channel(FIRST_ADDRESS) => found?,
         _ = signal.wait_for(Option::is_some) => return Ok(()),

@@ -28,6 +28,8 @@ use tonic::{Request, Response, Status};
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long at most until it is looked again whether the same result is recorded.
 const WHILE_PENDING: Duration = Duration::from_millis(100);
+/// Longest name of a worker that is kept, in characters.
+const LONGEST_NAME: usize = 100;
 /// Longest text about a failure that is kept, in characters.
 const LONGEST_MESSAGE: usize = 2000;
 
@@ -81,7 +83,9 @@ impl Work for WorkService {
                 request.name, request.build, self.core.build
             )));
         }
-        let worker_id = self.core.register(request.name.clone(), request.memory_bytes, request.threads);
+        // It is shown on terminals.
+        let name: String = request.name.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect();
+        let worker_id = self.core.register(name, request.memory_bytes, request.threads);
         tracing::info!(worker = %request.name, worker_id, memory = request.memory_bytes, threads = request.threads, "registered");
         let lease_ms = u64::try_from(self.core.policy.lease.as_millis()).unwrap_or(u64::MAX);
         Ok(Response::new(RegisterReply { worker_id, lease_ms, store: self.core.store.clone() }))

@@ -264,7 +264,10 @@ fn other_machines_are_talked_to_with_tls_or_when_told_to_do_without() {
         let _ = run([verb, &["--coordinator", "192.0.2.1:7240"]].concat()).code(2).one_clear_error().says("--insecure");
     }
     let _ = run(["jobs", "--coordinator", "127.0.0.1:1"]).code(1).one_clear_error().says("does not answer");
-    let _ = run(["jobs", "--coordinator", "nonsense"]).code(2).one_clear_error();
+    for nonsense in ["nonsense", "a:b", ":7240", "http://127.0.0.1:7240"] {
+        let _ = run(["jobs", "--coordinator", nonsense]).code(2).one_clear_error().says("no address");
+    }
+    let _ = run(["worker", "--store", "/nowhere"]).code(2).one_clear_error().says("no directory");
     let _ = run(["coordinator", "--store", "ftp://x/y"]).code(2).one_clear_error().says("kind ftp");
     let allowed = start(strata(["coordinator", "--store", text(&store), "--listen", "0.0.0.0:0", "--insecure"]));
     sleep(Duration::from_millis(500));
@@ -283,6 +286,16 @@ fn a_local_launch_can_be_stopped_loses_members_and_goes_on() {
     }
     first.signal("TERM");
     let _ = first.wait_at_most(2 * GRACE).code(143).says("the same command again");
+    // Its members do not outlive one that is killed: the next one can lead the store.
+    let second = start(command());
+    sleep(Duration::from_millis(300));
+    second.kill();
+    sleep(Duration::from_secs(1));
+    let leads = start(strata(["coordinator", "--store", text(&store), "--listen", "127.0.0.1:0"]));
+    sleep(Duration::from_millis(300));
+    let refused = start(command()).wait_at_most(2 * GRACE).code(1);
+    assert!(refused.err.contains("cannot go on") && refused.err.contains("led by process"), "{refused:#?}");
+    let _ = ends_well(leads);
     let jobs: serde_json::Value = serde_json::from_str(&start(command()).wait().ok().out).expect("JSON");
     for (job, name) in [(0, TABLE), (1, "bearoff-4x15")] {
         assert_eq!((&jobs[job]["table"], &jobs[job]["root"]), (&name.into(), &fixture(name).root().into()), "{jobs}");

@@ -39,6 +39,10 @@ enum Class {
 }
 
 fn class(status: &Status) -> Class {
+    // What a transport says: whoever listens there is no coordinator, or not yet.
+    if std::error::Error::source(status).is_some() {
+        return Class::Away;
+    }
     match status.code() {
         // Broken transports surface as Unknown and Internal too, depending on which layer noticed.
         // A store that is full takes a result when there is room again.

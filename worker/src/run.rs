@@ -76,7 +76,7 @@ pub struct WorkerConfig {
     pub tables: Tables,
     /// How long the coordinator may be away before the worker gives up. Longer than any sensible pause by default: a day.
     pub patience: Duration,
-    /// Told when the coordinator is away, and when it is back: a sentence for people.
+    /// Told when the coordinator is away, when it is back, and when a task fails: a sentence for people.
     pub notice: Notice,
 }
 
@@ -259,6 +259,7 @@ impl Worker {
             Ended::Stopped => self.fail(&ticket, Reason::Leaving, "the worker was told to stop", leaving).await,
             Ended::Failed { reason, message } => {
                 tracing::warn!(task = %ticket, ?reason, message, "task failed");
+                (self.config.notice)(&format!("task {ticket} failed: {message}"));
                 self.fail(&ticket, reason, &message, leaving).await
             }
         };

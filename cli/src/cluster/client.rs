@@ -45,15 +45,15 @@ impl ConnectArgs {
             Some(file) => address_in(file, wait).await?,
             None => self.coordinator.clone(),
         };
+        if !address
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok())
+        {
+            return Err(no_such_address(&address));
+        }
         tls::expect_safe(&address, self.tls.is_some(), self.insecure)?;
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
-            .ok()
-            .filter(|_| address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()))
-            .ok_or_else(|| {
-                Failure::usage(format!("{} is no address", shell_quote(&address)))
-                    .help("--coordinator HOST:PORT, for example 127.0.0.1:7240")
-            })?;
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(|_| no_such_address(&address))?;
         let mut endpoint =
             endpoint.http2_keep_alive_interval(KEEPALIVE.0).keep_alive_timeout(KEEPALIVE.1).keep_alive_while_idle(true);
         if let Some(dir) = &self.tls {
@@ -105,6 +105,10 @@ async fn address_in(file: &Path, wait: Duration) -> Result<String, Failure> {
             Err(e) => return Err(no_address(file, &e.to_string())),
         }
     }
+}
+
+fn no_such_address(address: &str) -> Failure {
+    Failure::usage(format!("{} is no address", shell_quote(address))).help("--coordinator HOST:PORT, for example 127.0.0.1:7240")
 }
 
 fn no_address(file: &Path, why: &str) -> Failure {

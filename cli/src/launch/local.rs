@@ -15,7 +15,7 @@ use crate::units;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use strata_proto::v1::{JobState, JobStatus, ListRequest, PauseCause, SubmitRequest};
+use strata_proto::v1::{JobRequest, JobState, JobStatus, ListRequest, PauseCause, SubmitRequest};
 use tokio::process::{Child, Command};
 
 /// What to build, and with how many.
@@ -98,6 +98,12 @@ impl Member {
         let ended = self.child.as_mut().and_then(|child| child.try_wait().transpose());
         let how = match ended {
             None => return Ok(()),
+            // What it cannot do now it cannot do again; but for a worker whose coordinator is away.
+            Some(Ok(status)) if status.code().is_some_and(|code| code != 0) && self.last_words().is_some() => {
+                let said = self.last_words().unwrap_or_default();
+                return Err(Failure::failed(format!("the {} cannot go on: {}", self.what, said.trim_start_matches("error: ")))
+                    .help("what is finished is kept"));
+            }
             Some(Ok(status)) => status.to_string(),
             Some(Err(e)) => e.to_string(),
         };
@@ -141,7 +147,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let folder = tempfile::Builder::new().prefix("strata-local-").tempdir();
     let folder = folder.map_err(|e| Failure::failed(format!("cannot make a temporary folder: {e}")))?;
-    let address = folder.path().join("address");
+    let address = if args.dry_run { PathBuf::from("strata.address") } else { folder.path().join("address") };
     let mut members = members(args, &address, folder.path());
     if args.dry_run {
         let lines = members.iter().map(|member| command_line(&member.arguments));
@@ -298,7 +304,12 @@ async fn look(jobs: &Jobs, tables: &[String], submitted: &mut bool) -> Result<Ve
     if !*submitted {
         for table in tables {
             let request = SubmitRequest { table: table.clone(), priority: 0 };
-            let _ = jobs.call(|mut jobs| async move { jobs.submit(request).await }).await?;
+            let status = jobs.call(|mut jobs| async move { jobs.submit(request).await }).await?;
+            if status.pause_cause() == PauseCause::Asked || status.state() == JobState::Checking {
+                // It was paused once, and is asked for now.
+                let request = JobRequest { table: table.clone() };
+                let _ = jobs.call(|mut jobs| async move { jobs.resume(request).await }).await?;
+            }
         }
         *submitted = true;
     }
