@@ -8,6 +8,7 @@
 //! ```text
 //! build/job.json                        Job: which table is built here
 //! build/epoch.json                      Epoch: how often a coordinator has started on it
+//! build/wish.json                       Wish: what people asked of it
 //! build/commits/<stage>.<part>.json     Commit: one finished task
 //! build/layers/<stage>.json             StageRecord: all commits of a finished stage; replaces them
 //! ```
