@@ -182,6 +182,14 @@ impl Core {
         seen.filter(|seen| seen.silent < self.policy.lease * LEASES_UNTIL_GONE).collect()
     }
 
+    /// The other workers that were heard of within a lease and get tasks.
+    pub fn others(&self, id: u64) -> Vec<Worker> {
+        let now = self.now();
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |known: &&Known| !known.draining && now.saturating_sub(known.seen) < self.policy.lease;
+        workers.values().filter(is_there).map(|known| known.worker.clone()).filter(|other| other.id != id).collect()
+    }
+
     /// Counts a result that was taken.
     pub fn did_a_task(&self, id: u64) {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -47,11 +47,12 @@ impl WorkService {
     /// The first task that any job has for a worker.
     fn find_task(&self, worker: &Worker) -> Option<Task> {
         let now = self.core.now();
+        let others = self.core.others(worker.id);
         // Copies of slow tasks only when no job has anything else.
         for is_copy in [false, true] {
             for job in self.core.jobs() {
                 let lease = |scheduler: &mut Scheduler| {
-                    if is_copy { scheduler.lease_copy(now, worker) } else { scheduler.lease(now, worker) }
+                    if is_copy { scheduler.lease_copy(now, worker) } else { scheduler.lease_among(now, worker, &others) }
                 };
                 if let Some(assignment) = job.serve(lease).flatten() {
                     tracing::debug!(table = %job.table, task = %assignment.id, token = assignment.token, worker = %worker.name, is_copy, "leased");

@@ -99,6 +99,28 @@ fn a_worker_that_hangs_does_not_hold_up_the_others() {
     let _ = ends_well(coordinator);
 }
 
+#[test]
+fn a_worker_of_another_directory_does_not_stop_the_others() {
+    let root = fixture(TABLE).root().to_owned();
+    let mut cluster = Cluster::default();
+    let elsewhere = cluster.home().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("it can be made");
+    let coordinator = cluster.coordinator(&[]);
+    cluster.options = vec!["--store".into(), text(&elsewhere).to_owned()];
+    let bad = cluster.worker("bad");
+    cluster.options.clear();
+    cluster.submit(TABLE);
+    // Alone it fails until the job rests, and says so.
+    let paused = cluster.wait_for(TABLE, |job| job["state"] == "paused");
+    assert!(paused["message"].as_str().is_some_and(|text| text.contains("failed 3 times, the last time on bad")), "{paused}");
+    let good = cluster.worker("good");
+    let _ = cluster.ask(&["resume", TABLE]).ok();
+    cluster.assert_complete(TABLE, &root);
+    let _ = ends_well(bad).says("failed");
+    let _ = ends_well(good);
+    let _ = ends_well(coordinator);
+}
+
 /// Kills the coordinator so many times, at random moments of a build, and starts it again each time.
 fn coordinator_is_killed(table: &str, times: usize, seed: u64, longest_ms: u64) {
     let root = fixture(table).root().to_owned();

@@ -184,7 +184,7 @@ pub struct Scheduler {
     /// How often a worker that had a task was not heard of any more.
     task_losses: Vec<u32>,
     pace: Pace,
-    /// Workers that gave up a task while another one had it too.
+    /// Workers that failed at a task that is not done.
     gave_up: BTreeSet<(TaskIndex, u64)>,
     stages: Vec<StageProgress>,
     ready: BTreeSet<TaskIndex>,
@@ -268,13 +268,23 @@ impl Scheduler {
         &self.plan
     }
 
-    /// Gives out the first ready task, in the order of the plan, that fits the worker's memory.
+    /// Gives out the first ready task, in the order of the plan, that fits the worker's memory, to a worker that is alone.
     pub fn lease(&mut self, now: Duration, worker: &Worker) -> Option<Assignment> {
+        self.lease_among(now, worker, &[])
+    }
+
+    /// The same, where there are other workers: a task that this one has failed at is left to them, until all have who have the memory for it.
+    pub fn lease_among(&mut self, now: Duration, worker: &Worker, others: &[Worker]) -> Option<Assignment> {
         if self.phase != Phase::Running {
             return None;
         }
         let fits = |task: &TaskIndex| self.plan.tasks[*task].plan.memory_bytes <= worker.memory_bytes;
-        let task = self.ready.iter().copied().find(fits)?;
+        let has_failed = |task: TaskIndex, id: u64| self.gave_up.contains(&(task, id));
+        let can_do = |task: TaskIndex, other: &Worker| {
+            self.plan.tasks[task].plan.memory_bytes <= other.memory_bytes && !has_failed(task, other.id)
+        };
+        let is_for_it = |&task: &TaskIndex| !has_failed(task, worker.id) || !others.iter().any(|other| can_do(task, other));
+        let task = self.ready.iter().copied().filter(fits).find(is_for_it)?;
         self.give(now, task, worker)
     }
 

@@ -162,12 +162,14 @@ impl Scheduler {
                 self.pause(PauseCause::DiskFull, message.to_owned());
             }
             Reason::BadInput => {
+                self.gave_up.insert((lease.task, lease.worker.id));
                 self.note(lease.task, &worker, message);
                 self.ready.remove(&lease.task);
                 self.tasks[lease.task] = TaskState::Suspect;
                 return FailAction::CheckInputs(lease.task);
             }
             Reason::Error | Reason::Unspecified => {
+                self.gave_up.insert((lease.task, lease.worker.id));
                 self.note(lease.task, &worker, message);
                 self.count_failure(lease.task, &worker, message);
             }

@@ -388,6 +388,31 @@ fn a_task_that_keeps_failing_pauses_the_job_and_a_resume_gives_it_new_tries() {
 }
 
 #[test]
+fn a_task_that_one_worker_fails_at_is_left_to_the_others_until_all_have_failed() {
+    let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 1, 2, 1)).unwrap());
+    let mut scheduler = Scheduler::new(plan, POLICY, Restored { epoch: 1, ..Restored::default() });
+    let (bad, good) = (World::worker(1), World::worker(2));
+    for part in 0..2 {
+        let given = scheduler.lease_among(Duration::ZERO, &bad, std::slice::from_ref(&good)).unwrap();
+        assert_eq!(given.id.part, part, "what it has failed at is not given to it again");
+        scheduler.fail(given.id, given.token, Reason::Error, "no directory");
+    }
+    assert_eq!(scheduler.lease_among(Duration::ZERO, &bad, std::slice::from_ref(&good)), None);
+    assert_eq!(scheduler.phase(), &Phase::Running, "the other worker can do it");
+    let given = scheduler.lease_among(Duration::ZERO, &good, std::slice::from_ref(&bad)).unwrap();
+    scheduler.fail(given.id, given.token, Reason::Error, "no directory");
+    // One that is too small for the task is none that could do it.
+    let small = Worker { memory_bytes: 999, ..World::worker(3) };
+    assert!(scheduler.clone().lease_among(Duration::ZERO, &bad, &[small]).is_some());
+    // Both have failed at part 0, so either may try again; once more, and the job names it.
+    let again = scheduler.lease_among(Duration::ZERO, &bad, std::slice::from_ref(&good)).unwrap();
+    assert_eq!(again.id, given.id);
+    scheduler.fail(again.id, again.token, Reason::Error, "no directory");
+    let Phase::Paused(PauseCause::Failures, message) = scheduler.phase() else { panic!() };
+    assert!(message.contains("task 0.0 has failed 3 times"), "{message}");
+}
+
+#[test]
 fn a_worker_that_is_too_small_gets_nothing_and_when_all_are_the_job_says_so() {
     let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 2, 2, 1)).unwrap());
     let mut scheduler = Scheduler::new(plan, POLICY, Restored { epoch: 1, ..Restored::default() });
