@@ -18,6 +18,9 @@ const SCALAR_BYTES: u64 = 4;
 /// The least that a published distribution takes; most take more.
 const LEAST_DIST_BYTES: u64 = 16;
 
+/// From here on a build with distributions takes at least half of what its forecast allows: bearoff-13x15 and -15x15 took two thirds and more.
+const LARGE: u64 = 1 << 30;
+
 /// Reads the plan. `counted` has what was counted of layers, from the first on.
 pub fn forecast(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Forecast {
     let mut estimate = Estimate::new(space, counted);
@@ -34,7 +37,12 @@ pub fn forecast(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Foreca
         (Known::AtMost(_) | Known::About(_), _) => 0,
         (Known::Exact(states), _) if space.name().keep() == Keep::Play => states / CHOICES_A_BYTE as u64,
         (Known::Exact(_), 0) => estimate.disk_bytes,
-        (Known::Exact(keys), dists) => keys * (space.scalar_columns().len() as u64 * SCALAR_BYTES + dists * LEAST_DIST_BYTES),
+        (Known::Exact(keys), dists) => {
+            let published = keys * (space.scalar_columns().len() as u64 * SCALAR_BYTES + dists * LEAST_DIST_BYTES);
+            // Working files of small layers are mostly what files take beside their numbers.
+            let built = if estimate.disk_bytes > LARGE { estimate.disk_bytes / 2 } else { 0 };
+            published.max(built)
+        }
     };
     Forecast { estimate, certain_bytes }
 }
