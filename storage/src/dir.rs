@@ -171,13 +171,7 @@ impl TableDir {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok(TmpFile { dir: self.clone(), path: Some(path), file: Some(file) }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if self.path("table.json").exists() {
-                        // A worker that is late: what it does is not wanted any more.
-                        return Err(StoreError::Complete { path: self.root().to_owned() });
-                    }
-                    create_dirs(&self.path(TMP))?;
-                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => create_dirs(&self.path(TMP))?,
                 Err(error) => return Err(StoreError::io("create", &path, error)),
             }
         }

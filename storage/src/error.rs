@@ -184,12 +184,6 @@ pub enum StoreError {
         /// The process that holds it, where it could be read.
         pid: Option<u32>,
     },
-    /// The table is complete: nothing more is written.
-    #[error("the table in {} is complete, and nothing more is written there", path.display())]
-    Complete {
-        /// The table.
-        path: PathBuf,
-    },
     /// Another coordinator leads this store.
     #[error("{} is led by {leader}; stop that coordinator first, or use it", path.display())]
     Led {

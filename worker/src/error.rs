@@ -60,6 +60,9 @@ pub enum IoFault {
     /// The kernel asked for a file that its plan does not name, or wrote one that it should not, or none. A fault of the program.
     #[error("the kernel does not keep to its plan: {0}")]
     Plan(String),
+    /// The table is complete: somebody else has finished the task, and nothing more may be written.
+    #[error("the table in {} is complete", .0.display())]
+    Complete(PathBuf),
     /// A thread that writes outputs panicked. A fault of the program.
     #[error("writing the outputs panicked: {0}")]
     WriterPanic(String),

@@ -289,6 +289,10 @@ impl<'a> FileIo<'a> {
         let Some((run, blocks)) = self.run_of(artifact.kind, artifact.layer, artifact.shard) else {
             return self.fail(IoFault::Plan(format!("it writes {artifact:?}, and there is no such shard")));
         };
+        // A second copy of the last task, whose first copy was faster.
+        if self.dir.path("table.json").exists() {
+            return self.fail(IoFault::Complete(self.dir.root().to_owned()));
+        }
         let (first_rank, universe) = (run.start, run.end - run.start);
         let target =
             Target { table: Arc::clone(&self.table), dir: self.dir, space: self.space, artifact, first_rank, universe, blocks };
