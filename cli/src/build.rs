@@ -161,7 +161,7 @@ async fn build(
                 format!("worker {} of process {}", number + 1, std::process::id()),
                 env!("CARGO_PKG_VERSION"),
                 memory,
-                share(threads, args.workers.into(), number),
+                resources::share(threads, args.workers.into(), number),
                 Tables::At(Arc::clone(&locate)),
             );
             workers.spawn(run_worker(service.channel(), config, stopped.clone()));
@@ -200,11 +200,6 @@ async fn build(
             Err(Failure::silent(code))
         }
     }
-}
-
-/// Threads of one of several workers.
-fn share(threads: usize, workers: usize, number: usize) -> usize {
-    (threads / workers + usize::from(number < threads % workers)).max(1)
 }
 
 /// Whether a status is the end of the build, and which.
@@ -344,14 +339,6 @@ fn what(status: &JobStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn threads_are_shared_out_and_no_worker_has_none() {
-        let shares = |threads, workers| (0..workers).map(|n| share(threads, workers, n)).collect::<Vec<_>>();
-        assert_eq!(shares(7, 3), [3, 2, 2]);
-        assert_eq!(shares(2, 1), [2]);
-        assert_eq!(shares(1, 3), [1, 1, 1]);
-    }
 
     #[test]
     fn only_some_states_are_the_end() {

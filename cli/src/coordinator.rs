@@ -2,15 +2,16 @@
 //!
 //! Its only memory is the store. Started again, after whatever end, it goes on with every build that is not finished there.
 
-use crate::cluster::tls::{Folder, expect_safe};
+use crate::cluster::tls::{self, expect_safe};
 use crate::cluster::{self, LISTEN};
 use crate::failure::{Failure, chain};
 use crate::output::{self, shell_quote};
+use crate::resources;
 use crate::signals;
 use crate::units;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use strata_coordinator::{Coordinator, CoordinatorConfig, Tls};
+use strata_coordinator::{Coordinator, CoordinatorConfig};
 use strata_storage::StoreLock;
 use tokio::net::TcpListener;
 
@@ -72,7 +73,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 async fn lead(args: &Args) -> Result<(), Failure> {
     let store = store(&args.store)?;
     let shown = shell_quote(&store.to_string_lossy()).into_owned();
-    let tls = args.tls.as_deref().map(Folder::read).transpose()?;
+    let tls = args.tls.as_deref().map(tls::read).transpose()?;
     expect_safe(&args.listen, tls.is_some(), args.insecure)?;
     let cannot = |e: std::io::Error| {
         Failure::failed(format!("cannot listen on {}: {e}", args.listen))
@@ -80,7 +81,7 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     };
     let listener = TcpListener::bind(&args.listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = resources::host();
     let leader = format!("process {} on {host}, listening on {address}", std::process::id());
     let _lead = StoreLock::take(&store, &leader).map_err(|e| Failure::failed(chain(&e)))?;
     let mut signal = signals::listen(|| output::note("stopping; workers wait for the next start"))
@@ -91,7 +92,6 @@ async fn lead(args: &Args) -> Result<(), Failure> {
         ..CoordinatorConfig::of_store(env!("CARGO_PKG_VERSION"), store.clone())
     };
     let coordinator = Coordinator::start(config);
-    let tls = tls.map(|folder| Tls { authority: folder.authority, certificate: folder.certificate, key: folder.key });
     let serving = tokio::spawn({
         let coordinator = coordinator.clone();
         async move { coordinator.serve(listener, tls).await }

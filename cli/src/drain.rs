@@ -28,8 +28,7 @@ pub struct Args {
 /// Asks for it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let request = DrainRequest { worker: args.worker.clone() };
-    let drained = crate::runtime()?
-        .block_on(async { args.connect.jobs().await?.call(|mut jobs| async move { jobs.drain(request).await }).await })?;
+    let drained = args.connect.ask(|mut jobs| async move { jobs.drain(request).await })?;
     if args.json {
         output::json(&drained.workers.iter().map(view::Worker::from).collect::<Vec<_>>())
     } else {

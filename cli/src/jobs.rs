@@ -24,8 +24,7 @@ pub struct Args {
 
 /// Lists them.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let jobs = crate::runtime()?
-        .block_on(async { args.connect.jobs().await?.call(|mut jobs| async move { jobs.list(ListRequest {}).await }).await })?;
+    let jobs = args.connect.ask(|mut jobs| async move { jobs.list(ListRequest {}).await })?;
     if args.json {
         output::json(&jobs.jobs.iter().map(view::Job::from).collect::<Vec<_>>())
     } else {

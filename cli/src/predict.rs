@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let name = named(table_name(&args.name)?, args.keep.keep, args.keep.disk)?;
     let space = open_space(&name)?;
     let threads = args.threads.map_or_else(resources::threads, usize::from);
-    let memory = resources::available_memory().map_or(1 << 30, |free| free / 4 * 3);
+    let memory = resources::memory(None);
     let measured = measure(space.as_ref(), Duration::from_secs(args.seconds), &resources::pool(threads)?, memory)
         .map_err(|e| Failure::failed(format!("the measurement failed: {}", chain(&e))))?;
     let plan = forecast(space.as_ref(), Some(&measured.counts));

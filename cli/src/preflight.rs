@@ -92,7 +92,7 @@ fn list(names: &[String]) -> String {
 
 /// Memory for each worker.
 pub fn memory(given: Option<u64>, workers: u64, plan: &Forecast, name: &TableName) -> Result<u64, Failure> {
-    let all = given.or_else(|| resources::available_memory().map(|m| m / 4 * 3)).unwrap_or(1 << 30);
+    let all = resources::memory(given);
     let each = all / workers;
     if each >= plan.estimate.memory_bytes {
         return Ok(each);

@@ -9,6 +9,21 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Threads of one of several workers that share them.
+pub fn share(threads: usize, workers: usize, number: usize) -> usize {
+    (threads / workers + usize::from(number < threads % workers)).max(1)
+}
+
+/// Name of this machine.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Memory to work with: what is given, or three quarters of what is free, or a little where the system does not say.
+pub fn memory(given: Option<u64>) -> u64 {
+    given.or_else(|| available_memory().map(|free| free / 4 * 3)).unwrap_or(1 << 30)
+}
+
 /// Threads to compute with.
 pub fn pool(threads: usize) -> Result<rayon::ThreadPool, Failure> {
     rayon::ThreadPoolBuilder::new()
@@ -85,6 +100,14 @@ pub fn expect_memory(needed: u64, what: &str, help: &str) -> Result<(), Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_shared_out_and_no_worker_has_none() {
+        let shares = |threads, workers| (0..workers).map(|n| share(threads, workers, n)).collect::<Vec<_>>();
+        assert_eq!(shares(7, 3), [3, 2, 2]);
+        assert_eq!(shares(2, 1), [2]);
+        assert_eq!(shares(1, 3), [1, 1, 1]);
+    }
 
     #[test]
     fn meminfo_is_in_kibibytes() {

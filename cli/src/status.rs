@@ -11,7 +11,7 @@ use crate::units;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use strata_coordinator::found;
+use strata_coordinator::{found, is_final};
 use strata_games::TableName;
 use strata_proto::v1::{JobState, JobStatus, ListRequest, WatchRequest, WorkerStatus, WorkersRequest};
 
@@ -92,7 +92,7 @@ async fn of_coordinator(args: &Args) -> Result<(), Failure> {
         } else {
             screen.show(&text(&found, &workers, &mut speeds))?;
         }
-        let over = !found.is_empty() && found.iter().all(|job| is_over(job.state()));
+        let over = !found.is_empty() && found.iter().all(|job| is_final(job.state()));
         if over {
             let failed = found.iter().find(|job| job.state() != JobState::Complete);
             return failed
@@ -103,10 +103,6 @@ async fn of_coordinator(args: &Args) -> Result<(), Failure> {
             () = tokio::time::sleep(LOOK) => {}
         }
     }
-}
-
-fn is_over(state: JobState) -> bool {
-    matches!(state, JobState::Complete | JobState::Failed | JobState::Cancelled)
 }
 
 /// The jobs that were asked about, and the workers.

@@ -4,7 +4,6 @@ use crate::args::table_name;
 use crate::cluster::client::ConnectArgs;
 use crate::cluster::view;
 use crate::failure::Failure;
-use crate::output;
 use strata_proto::v1::SubmitRequest;
 
 /// Which table.
@@ -32,10 +31,6 @@ pub struct Args {
 
 /// Submits it.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let table = table_name(&args.name)?.to_string();
-    let status = crate::runtime()?.block_on(async {
-        let request = SubmitRequest { table, priority: args.priority };
-        args.connect.jobs().await?.call(|mut jobs| async move { jobs.submit(request).await }).await
-    })?;
-    if args.json { output::json(&view::Job::from(&status)) } else { output::result(&view::jobs(&[status])) }
+    let request = SubmitRequest { table: table_name(&args.name)?.to_string(), priority: args.priority };
+    view::show(args.connect.ask(|mut jobs| async move { jobs.submit(request).await })?, args.json)
 }

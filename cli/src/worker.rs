@@ -45,8 +45,6 @@ pub struct Args {
 const REFUSED: u8 = 78;
 /// How long a coordinator may take to write its address.
 const FIRST_ADDRESS: Duration = Duration::from_secs(600);
-/// What a worker may use where the system does not say what is free.
-const SOME_MEMORY: u64 = 1 << 30;
 
 /// Works.
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -79,9 +77,8 @@ async fn work(args: &Args) -> Result<(), Failure> {
         _ = signal.wait_for(Option::is_some) => return Ok(()),
     };
     let (channel, address) = found;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name = args.name.clone().unwrap_or_else(|| format!("{host}-{}", std::process::id()));
-    let memory = args.memory.or_else(|| resources::available_memory().map(|free| free / 4 * 3)).unwrap_or(SOME_MEMORY);
+    let name = args.name.clone().unwrap_or_else(|| format!("{}-{}", resources::host(), std::process::id()));
+    let memory = resources::memory(args.memory);
     let threads = args.threads.map_or_else(resources::threads, usize::from);
     let tables = args.store.clone().map_or(Tables::AsTold, Tables::Under);
     let notice = Arc::new(|what: &str| output::note(&format!("note: {what}")));

@@ -73,6 +73,24 @@ impl Coordinator {
         Self { core }
     }
 
+    /// The service that workers talk to.
+    pub fn work_service(&self) -> WorkServer<WorkService> {
+        WorkServer::new(WorkService::new(Arc::clone(&self.core)))
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES)
+            .accept_compressed(CompressionEncoding::Zstd)
+            .send_compressed(CompressionEncoding::Zstd)
+    }
+
+    /// The service that clients talk to.
+    pub fn jobs_service(&self) -> JobsServer<JobsService> {
+        JobsServer::new(JobsService::new(Arc::clone(&self.core)))
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES)
+            .accept_compressed(CompressionEncoding::Zstd)
+            .send_compressed(CompressionEncoding::Zstd)
+    }
+
     pub(crate) fn core(&self) -> Arc<Core> {
         Arc::clone(&self.core)
     }
@@ -106,8 +124,7 @@ impl Coordinator {
     /// Serves both within this process; makes as many channels as are asked for.
     pub fn serve_in_process(&self) -> InProcess {
         let core = Arc::clone(&self.core);
-        let (work, jobs) = (work_service(&core), jobs_service(&core));
-        InProcess::serve(work, jobs, async move { core.stopped().await })
+        InProcess::serve(self.work_service(), self.jobs_service(), async move { core.stopped().await })
     }
 
     /// Gives out nothing more, waits for the records that are being written, and lets go of all directories. Workers hear that they
@@ -115,22 +132,4 @@ impl Coordinator {
     pub async fn shutdown(&self) {
         self.core.stop().await;
     }
-}
-
-/// The service that workers talk to.
-pub(crate) fn work_service(core: &Arc<Core>) -> WorkServer<WorkService> {
-    WorkServer::new(WorkService::new(Arc::clone(core)))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES)
-        .accept_compressed(CompressionEncoding::Zstd)
-        .send_compressed(CompressionEncoding::Zstd)
-}
-
-/// The service that clients talk to.
-pub(crate) fn jobs_service(core: &Arc<Core>) -> JobsServer<JobsService> {
-    JobsServer::new(JobsService::new(Arc::clone(core)))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES)
-        .accept_compressed(CompressionEncoding::Zstd)
-        .send_compressed(CompressionEncoding::Zstd)
 }

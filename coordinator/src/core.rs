@@ -203,12 +203,16 @@ impl Core {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).get(&id).is_some_and(|known| known.draining)
     }
 
-    /// Gives no more tasks to the workers of this name, or to the one of this number; says how many there are.
-    pub fn drain(&self, name: &str) -> usize {
+    /// Gives no more tasks to the workers of this name, or to the one of this number; says their numbers.
+    pub fn drain(&self, name: &str) -> Vec<u64> {
         let number = name.parse().ok();
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let of_name = workers.values_mut().filter(|known| known.worker.name == name || number == Some(known.worker.id));
-        let drained = of_name.map(|known| known.draining = true).count();
+        let drain = |known: &mut Known| {
+            known.draining = true;
+            known.worker.id
+        };
+        let drained = of_name.map(drain).collect();
         drop(workers);
         self.wake();
         drained

@@ -142,7 +142,12 @@ async fn stitch_stage(job: &Job, build: &Build, keys: &mut KeyCounts, stage: Sti
     tracing::debug!(table = %job.table, stage = number, removed = garbage.len(), "stitched");
     // From here on only tidying: what is left over if this is interrupted goes when the store is read again.
     let commits = record.commits.iter().map(|commit| commit_path(commit.id()));
-    for path in commits.chain(garbage.into_iter().map(|file| file.path)) {
+    remove(job, dir, commits.chain(garbage.into_iter().map(|file| file.path))).await;
+}
+
+/// Removes files of a build that nobody needs any more. What cannot be removed goes when the table is published.
+pub async fn remove(job: &Job, dir: &TableDir, paths: impl Iterator<Item = String>) {
+    for path in paths {
         if let Err(error) = dir.delete(&path).await {
             tracing::warn!(table = %job.table, %path, %error, "cannot remove what is not needed any more");
         }

@@ -154,11 +154,12 @@ impl Jobs for JobsService {
 
     async fn drain(&self, request: Request<DrainRequest>) -> Result<Response<WorkersReply>, Status> {
         let name = request.into_inner().worker;
-        if self.core.drain(&name) == 0 {
+        let drained = self.core.drain(&name);
+        if drained.is_empty() {
             return Err(Status::not_found(format!("there is no worker {name}; `strata status` lists them")));
         }
-        let drained = |worker: &WorkerStatus| worker.draining && (worker.name == name || worker.worker_id.to_string() == name);
-        Ok(Response::new(WorkersReply { workers: self.workers_seen().into_iter().filter(drained).collect() }))
+        let workers = self.workers_seen().into_iter().filter(|worker| drained.contains(&worker.worker_id)).collect();
+        Ok(Response::new(WorkersReply { workers }))
     }
 }
 

@@ -42,6 +42,7 @@ mod work;
 
 pub use crate::core::{Locate, OpenSpace};
 pub use coordinator::{Coordinator, CoordinatorConfig};
+pub use job::is_final;
 pub use jobs::JobsService;
 pub use server::{COORDINATOR_NAME, KEEPALIVE, ROLE_URI, Role, Tls};
 pub use transport::InProcess;

@@ -3,10 +3,10 @@
 //! A certificate names a role in a URI among its alternative names, `strata://cluster/ROLE`: a worker's opens the service of workers, a
 //! client's that of clients, and neither the other. A coordinator's is known by its name, [`COORDINATOR_NAME`], not by the machine it is on. Who may listen without TLS is up to the caller.
 
+use crate::Coordinator;
 use crate::core::Core;
 use crate::jobs::JobsService;
 use crate::work::WorkService;
-use crate::{Coordinator, coordinator};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_proto::v1::jobs_server::JobsServer;
@@ -52,12 +52,12 @@ impl Role {
     }
 }
 
-/// PEM texts of the coordinator's certificate and key, and of the certificate authority of everybody.
+/// PEM texts of a process's certificate and key, and of the certificate authority of everybody.
 #[derive(Clone)]
 pub struct Tls {
     /// Who signed all certificates of the cluster.
     pub authority: String,
-    /// The coordinator's own.
+    /// Its own.
     pub certificate: String,
     /// Its key.
     pub key: String,
@@ -125,8 +125,8 @@ impl Coordinator {
         }
         server
             .add_service(health_service)
-            .add_service(InterceptedService::new(coordinator::work_service(&core), only(Role::Worker)))
-            .add_service(InterceptedService::new(coordinator::jobs_service(&core), only(Role::Client)))
+            .add_service(InterceptedService::new(self.work_service(), only(Role::Worker)))
+            .add_service(InterceptedService::new(self.jobs_service(), only(Role::Client)))
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped(core))
             .await
     }

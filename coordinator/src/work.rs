@@ -3,7 +3,7 @@
 
 use crate::content::{content_of, message_of_file};
 use crate::core::{Core, blocking_call, status_of};
-use crate::drive::{Recorded, put_commit};
+use crate::drive::{Recorded, put_commit, remove};
 use crate::job::Job;
 use crate::plan::TaskIndex;
 use crate::record::Commit;
@@ -248,11 +248,7 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
 async fn tidy(job: &Job, id: TaskId, outputs: &[FileRecord]) {
     let Some(build) = &job.build else { return };
     let leftovers = job.peek(|scheduler| Some(scheduler.leftovers(id, outputs))).unwrap_or_default();
-    for file in leftovers {
-        if let Err(error) = build.dir.delete(&file.path).await {
-            tracing::warn!(table = %job.table, path = %file.path, %error, "cannot remove what is not needed any more");
-        }
-    }
+    remove(job, &build.dir, leftovers.into_iter().map(|file| file.path)).await;
 }
 
 /// Makes the record of a task durable. No lock is held meanwhile.

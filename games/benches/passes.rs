@@ -28,8 +28,9 @@ impl TaskIo for Kept {
     fn load_index(&self, _: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         Ok(self.indexes.lock().unwrap()[&(layer, shard)].clone())
     }
-    fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError> {
-        Ok(self.work.lock().unwrap()[&(layer, shard)].clone())
+    fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
+        f(&self.work.lock().unwrap()[&(layer, shard)].scalars[0]);
+        Ok(())
     }
     fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f32>>, TaskError> {
         Ok(Box::new(self.numbers.lock().unwrap()[&(layer, shard)].clone()))

@@ -13,7 +13,7 @@
 //! Everything here is a pure function of the table's name, so any process can compute the whole plan without asking anyone.
 
 use crate::array::Scratch;
-use crate::columns::{Columns, ColumnsView};
+use crate::columns::ColumnsView;
 use crate::keys::{Bitmap, Keys};
 use crate::name::TableName;
 use std::fmt;
@@ -245,13 +245,8 @@ pub trait TaskIo: Sync {
     fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError>;
     /// The keys of an input of a kind that holds nothing else, as bits over its run of ranks (bit 0 is the first of the run).
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
-    /// The values of an input of kind [`ArtifactKind::Work`], in the order of its keys.
-    fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError>;
     /// Calls `f` with the values of the first column of an input of kind [`ArtifactKind::Work`], some at a time, in the order of its keys.
-    fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
-        self.load_work(layer, shard)?.scalars.iter().take(1).for_each(|values| f(values));
-        Ok(())
-    }
+    fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError>;
     /// The numbers of an input that [`put_numbers`](Self::put_numbers) wrote, in place: as many as the run of the part has ranks.
     fn map_numbers(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f32>>, TaskError>;
     /// The numbers of an input that [`put_doubles`](Self::put_doubles) wrote, in place: at most as many as the run of the part has ranks.

@@ -9,6 +9,17 @@ pub mod v1 {
     tonic::include_proto!("strata.v1");
 }
 
+/// Why a call has no answer. Transports wrap what happened several times: what the system said is inside.
+pub fn reason(status: &tonic::Status) -> String {
+    let mut cause = std::error::Error::source(status);
+    let mut text = status.message().to_owned();
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    text
+}
+
 /// Number of the protocol spoken by this build. A coordinator refuses a worker that speaks another one.
 pub const PROTOCOL: u32 = 1;
 

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Dists, Keys, Layer, LayerInfo, LayerStats, Numbers, Releaser,
-    Scratch, StateSpace, TaskError, TaskIo,
+    ArtifactId, ArtifactKind, Bitmap, ColumnsView, Counts, Keys, Layer, LayerInfo, LayerStats, Numbers, Releaser, Scratch,
+    StateSpace, TaskError, TaskIo,
 };
 use strata_proto::v1;
 use strata_storage::{
@@ -382,17 +382,6 @@ impl TaskIo for FileIo<'_> {
         let mut bits = Bitmap::new(universe);
         index.fill_bitmap(bits.words_mut());
         Ok(bits)
-    }
-
-    fn load_work(&self, layer: Layer, shard: u32) -> Result<Columns, TaskError> {
-        let (file, _) = self.input(ArtifactKind::Work, layer, shard)?;
-        let scalars = (0..file.header().scalar_columns.len()).map(|column| self.read(file.scalars(column)));
-        let scalars = scalars.collect::<Result<Vec<_>, _>>()?;
-        let dists = (0..self.space.dist_columns().len()).map(|column| {
-            let (ends, firsts, values) = self.read(file.dists(column))?;
-            Ok(Dists { ends, firsts, values })
-        });
-        Ok(Columns { scalars, dists: dists.collect::<Result<Vec<_>, TaskError>>()?, ..Columns::default() })
     }
 
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {

@@ -7,8 +7,8 @@
 use crate::run::Notice;
 use std::future::Future;
 use std::time::{Duration, Instant};
-use strata_proto::MAX_MESSAGE_BYTES;
 use strata_proto::v1::work_client::WorkClient;
+use strata_proto::{MAX_MESSAGE_BYTES, reason};
 use tokio::sync::watch;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
@@ -161,17 +161,6 @@ impl Link {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
-}
-
-/// What a transport says, or what is behind that.
-fn reason(status: &Status) -> String {
-    let mut cause = std::error::Error::source(status);
-    let mut text = status.message().to_owned();
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
-    text
 }
 
 /// Up to a quarter of the pause, so that workers that lost their coordinator together do not come back together.

@@ -1,6 +1,6 @@
 //! Reaching the coordinator.
 
-use super::tls::{self, Folder};
+use super::tls;
 use crate::failure::{Failure, chain};
 use crate::output::shell_quote;
 use hyper_util::rt::TokioIo;
@@ -9,8 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use strata_coordinator::{COORDINATOR_NAME, KEEPALIVE};
-use strata_proto::MAX_MESSAGE_BYTES;
 use strata_proto::v1::jobs_client::JobsClient;
+use strata_proto::{MAX_MESSAGE_BYTES, reason};
 use tokio::net::TcpStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
 use tonic::{Code, Response, Status};
@@ -57,7 +57,7 @@ impl ConnectArgs {
         let mut endpoint =
             endpoint.http2_keep_alive_interval(KEEPALIVE.0).keep_alive_timeout(KEEPALIVE.1).keep_alive_while_idle(true);
         if let Some(dir) = &self.tls {
-            let folder = Folder::read(dir)?;
+            let folder = tls::read(dir)?;
             let config = ClientTlsConfig::new()
                 .ca_certificate(Certificate::from_pem(folder.authority))
                 .domain_name(COORDINATOR_NAME)
@@ -83,6 +83,14 @@ impl ConnectArgs {
             }
         });
         Ok((endpoint.connect_with_connector_lazy(connect), address))
+    }
+
+    /// Makes one call, for a verb that makes no other.
+    pub fn ask<T, F>(&self, call: impl FnOnce(JobsClient<Channel>) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        crate::runtime()?.block_on(async { self.jobs().await?.call(call).await })
     }
 
     /// A client of the coordinator's jobs.
@@ -139,34 +147,23 @@ impl Jobs {
 
     /// What a call that failed means.
     pub fn failed(&self, status: &Status) -> Failure {
-        let why = |status: &Status| {
-            // Transports wrap what happened several times; what the system said is inside.
-            let mut cause = std::error::Error::source(status);
-            let mut text = status.message().to_owned();
-            while let Some(inner) = cause {
-                text = inner.to_string();
-                cause = inner.source();
-            }
-            text
-        };
         match status.code() {
             _ if !self.tls && status.message().contains("h2 protocol error") => {
                 Failure::failed(format!("what listens at {} does not talk in the clear", self.address))
                     .help("if it is a coordinator with certificates, --tls DIR names yours (`strata certs client`)")
             }
-            Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled => {
-                Failure::failed(format!("the coordinator at {} does not answer: {}", self.address, why(status))).help(match self
-                    .tls
-                {
-                    true => {
-                        "is it running? `strata coordinator --store DIR --tls DIR` starts one; --coordinator says where it is"
-                    }
-                    false => {
-                        "is it running? `strata coordinator --store DIR` starts one, --coordinator says where it is; if it has \
+            Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled => Failure::failed(format!(
+                "the coordinator at {} does not answer: {}",
+                self.address,
+                reason(status)
+            ))
+            .help(match self.tls {
+                true => "is it running? `strata coordinator --store DIR --tls DIR` starts one; --coordinator says where it is",
+                false => {
+                    "is it running? `strata coordinator --store DIR` starts one, --coordinator says where it is; if it has \
                              certificates, --tls DIR names yours"
-                    }
-                })
-            }
+                }
+            }),
             Code::InvalidArgument => Failure::usage(status.message()),
             Code::NotFound => Failure::failed(status.message()).help("`strata jobs` lists the jobs, `strata status` the workers"),
             Code::Unimplemented => Failure::failed(format!("what listens at {} is no coordinator of this version", self.address)),

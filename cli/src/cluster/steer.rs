@@ -4,7 +4,6 @@ use super::client::ConnectArgs;
 use super::view;
 use crate::args::table_name;
 use crate::failure::Failure;
-use crate::output;
 use strata_proto::v1::JobRequest;
 
 /// Which table.
@@ -34,16 +33,12 @@ pub enum Ask {
 /// Asks for it.
 pub fn run(args: &Args, ask: Ask) -> Result<(), Failure> {
     let request = JobRequest { table: table_name(&args.name)?.to_string() };
-    let status = crate::runtime()?.block_on(async {
-        let jobs = args.connect.jobs().await?;
-        jobs.call(|mut jobs| async move {
-            match ask {
-                Ask::Pause => jobs.pause(request).await,
-                Ask::Resume => jobs.resume(request).await,
-                Ask::Cancel => jobs.cancel(request).await,
-            }
-        })
-        .await
+    let status = args.connect.ask(|mut jobs| async move {
+        match ask {
+            Ask::Pause => jobs.pause(request).await,
+            Ask::Resume => jobs.resume(request).await,
+            Ask::Cancel => jobs.cancel(request).await,
+        }
     })?;
-    if args.json { output::json(&view::Job::from(&status)) } else { output::result(&view::jobs(&[status])) }
+    view::show(status, args.json)
 }

@@ -5,6 +5,7 @@ use crate::output::shell_quote;
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
+use strata_coordinator::Tls;
 
 /// Certificate of the authority.
 pub const CA: &str = "ca.pem";
@@ -15,29 +16,17 @@ pub const CERT: &str = "cert.pem";
 /// Own key.
 pub const KEY: &str = "key.pem";
 
-/// PEM texts of such a folder.
-pub struct Folder {
-    /// The authority's certificate.
-    pub authority: String,
-    /// The own certificate.
-    pub certificate: String,
-    /// The own key.
-    pub key: String,
-}
-
-impl Folder {
-    /// Reads it.
-    pub fn read(dir: &Path) -> Result<Self, Failure> {
-        let read = |name: &str| {
-            let path = dir.join(name);
-            fs::read_to_string(&path).map_err(|e| {
-                let shown = shell_quote(&path.to_string_lossy()).into_owned();
-                Failure::failed(format!("cannot read {shown}: {e}"))
-                    .help(format!("--tls names a folder with {CA}, {CERT} and {KEY}; `strata certs` makes one"))
-            })
-        };
-        Ok(Self { authority: read(CA)?, certificate: read(CERT)?, key: read(KEY)? })
-    }
+/// Reads such a folder.
+pub fn read(dir: &Path) -> Result<Tls, Failure> {
+    let read = |name: &str| {
+        let path = dir.join(name);
+        fs::read_to_string(&path).map_err(|e| {
+            let shown = shell_quote(&path.to_string_lossy()).into_owned();
+            Failure::failed(format!("cannot read {shown}: {e}"))
+                .help(format!("--tls names a folder with {CA}, {CERT} and {KEY}; `strata certs` makes one"))
+        })
+    };
+    Ok(Tls { authority: read(CA)?, certificate: read(CERT)?, key: read(KEY)? })
 }
 
 /// Whether what goes to this address stays on this machine.

@@ -1,5 +1,6 @@
 //! Jobs and workers, for people and for programs.
 
+use crate::failure::Failure;
 use crate::output;
 use crate::units;
 use serde::Serialize;
@@ -111,6 +112,11 @@ impl From<&WorkerStatus> for Worker {
 
 fn task(status: &WorkerStatus) -> Option<String> {
     (!status.table.is_empty()).then(|| format!("{} {}.{}", status.table, status.stage, status.part))
+}
+
+/// One job, as a line or as one JSON object.
+pub fn show(job: JobStatus, json: bool) -> Result<(), Failure> {
+    if json { output::json(&Job::from(&job)) } else { output::result(&jobs(&[job])) }
 }
 
 /// A line for each job.

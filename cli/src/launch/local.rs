@@ -15,6 +15,7 @@ use crate::units;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use strata_coordinator::is_final;
 use strata_proto::v1::{JobRequest, JobState, JobStatus, ListRequest, PauseCause, SubmitRequest};
 use tokio::process::{Child, Command};
 
@@ -59,8 +60,6 @@ const START: Duration = Duration::from_secs(600);
 const FAREWELL: Duration = Duration::from_secs(20);
 /// A process that ends this often is not started again.
 const MOST_STARTS: u32 = 20;
-/// Memory for a worker where the system does not say what is free.
-const SOME_MEMORY: u64 = 1 << 30;
 
 /// A process of the cluster, which is started again when it ends.
 struct Member {
@@ -191,13 +190,12 @@ fn command_line(arguments: &[String]) -> String {
 fn members(args: &Args, address: &Path, folder: &Path) -> Vec<Member> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let workers = usize::from(args.workers);
-    let memory = args.memory.or_else(|| resources::available_memory().map(|free| free / 4 * 3));
-    let memory = memory.map_or(SOME_MEMORY, |all| all / workers as u64);
+    let memory = resources::memory(args.memory) / workers as u64;
     let threads = args.threads.map_or_else(resources::threads, usize::from);
     let coordinator = ["coordinator", "--listen", "127.0.0.1:0", "--store"].map(str::to_owned).into_iter();
     let coordinator = coordinator.chain([text(&args.store), "--address-file".into(), text(address)]).collect();
     let worker = |number: usize| {
-        let threads = (threads / workers + usize::from(number < threads % workers)).max(1);
+        let threads = resources::share(threads, workers, number);
         let name = format!("worker-{}", number + 1);
         let words = [
             "worker",
@@ -318,11 +316,7 @@ async fn look(jobs: &Jobs, tables: &[String], submitted: &mut bool) -> Result<Ve
 
 /// A job that is paused waits for whoever reads this, unless it waits for room on the disk: then it goes on by itself.
 fn is_over(job: &JobStatus) -> bool {
-    match job.state() {
-        JobState::Complete | JobState::Failed | JobState::Cancelled => true,
-        JobState::Paused => job.pause_cause() != PauseCause::DiskFull,
-        _ => false,
-    }
+    is_final(job.state()) || job.state() == JobState::Paused && job.pause_cause() != PauseCause::DiskFull
 }
 
 fn show(jobs: &[JobStatus], args: &Args, progress: &Progress) {

@@ -143,37 +143,26 @@ impl Scheduler {
             return FailAction::Ignored;
         }
         let Some(lease) = self.release(token) else { return FailAction::Ignored };
-        let worker = lease.worker.name;
-        match reason {
-            Reason::Leaving => return FailAction::Noted,
-            Reason::DiskFull => {}
-            // Somebody else has the task too, or has just handed it in; this worker does not get it again.
-            _ if !matches!(self.tasks[lease.task], TaskState::Ready) => {
-                self.note(lease.task, &worker, message);
-                self.gave_up.insert((lease.task, lease.worker.id));
-                return FailAction::Noted;
-            }
-            _ => {}
+        let (task, worker) = (lease.task, lease.worker.name);
+        if reason == Reason::Leaving {
+            return FailAction::Noted;
         }
-        match reason {
-            Reason::Leaving => {}
-            Reason::DiskFull => {
-                self.note(lease.task, &worker, message);
-                self.pause(PauseCause::DiskFull, message.to_owned());
-            }
-            Reason::BadInput => {
-                self.gave_up.insert((lease.task, lease.worker.id));
-                self.note(lease.task, &worker, message);
-                self.ready.remove(&lease.task);
-                self.tasks[lease.task] = TaskState::Suspect;
-                return FailAction::CheckInputs(lease.task);
-            }
-            Reason::Error | Reason::Unspecified => {
-                self.gave_up.insert((lease.task, lease.worker.id));
-                self.note(lease.task, &worker, message);
-                self.count_failure(lease.task, &worker, message);
-            }
+        self.note(task, &worker, message);
+        if reason == Reason::DiskFull {
+            self.pause(PauseCause::DiskFull, message.to_owned());
+            return FailAction::Noted;
         }
+        self.gave_up.insert((task, lease.worker.id));
+        if !matches!(self.tasks[task], TaskState::Ready) {
+            // Somebody else has the task too, or has just handed it in: it is up to them.
+            return FailAction::Noted;
+        }
+        if reason == Reason::BadInput {
+            self.ready.remove(&task);
+            self.tasks[task] = TaskState::Suspect;
+            return FailAction::CheckInputs(task);
+        }
+        self.count_failure(task, &worker, message);
         FailAction::Noted
     }
 

@@ -94,8 +94,7 @@ impl Piece {
         let [mut steps, first] = std::mem::take(&mut self.steps);
         steps.extend(first);
         let dists = &self.columns.dists;
-        let fewer = dists[0].len() - self.variances.len();
-        let rows = rows([&self.columns.scalars[1], &self.variances], [&dists[0], &dists[1]], [0, fewer]);
+        let rows = rows([&self.columns.scalars[1], &self.variances], [&dists[0], &dists[1]]);
         (steps.into_flattened(), rows)
     }
 }
@@ -120,7 +119,7 @@ impl Bearoff {
                 }
                 let (steps, rows) = piece.known();
                 if self.plan.is_read_later(pips, ROWS_DOWN) {
-                    io.put_doubles(info.layer, self.plan.rows_part(pips, shard), &rows)?;
+                    io.put_doubles(info.layer, plan::Plan::rows_part(shard), &rows)?;
                 }
                 if self.plan.is_read_later(pips, STEPS_DOWN) {
                     io.put_doubles(info.layer, self.plan.steps_part(pips, shard), &steps)?;
@@ -147,7 +146,7 @@ impl Bearoff {
             let info = &self.plan.layers[pips];
             let map = |part: u32| io.map_doubles(info.layer, part).map(Held::Mapped);
             let shards = 0..info.shards.len();
-            let rows = shards.clone().map(|shard| map(self.plan.rows_part(pips, shard))).collect::<Result<_, _>>()?;
+            let rows = shards.clone().map(|shard| map(plan::Plan::rows_part(shard))).collect::<Result<_, _>>()?;
             let steps = match pips + STEPS_DOWN >= first {
                 true => shards.map(|shard| map(self.plan.steps_part(pips, shard))).collect::<Result<_, _>>()?,
                 false => Vec::new(),

@@ -87,8 +87,9 @@ pub(super) const HEAD: usize = 4;
 /// Entries of rows are a multiple of this.
 pub(super) const LANES: usize = 4;
 
-/// Rows of a shard: its distributions, and their variances.
-pub(super) fn rows(variances: [&[f64]; 2], dists: [&Dists; 2], firsts: [usize; 2]) -> Vec<f64> {
+/// Rows of a shard: its distributions, and the variances of those that have rows, which are the last ones.
+pub(super) fn rows(variances: [&[f64]; 2], dists: [&Dists; 2]) -> Vec<f64> {
+    let firsts = [0, 1].map(|goal| dists[goal].len() - variances[goal].len());
     let spans = [0, 1].map(|goal| span(dists[goal], firsts[goal]));
     let widths = spans.clone().map(|span| span.len().next_multiple_of(LANES));
     let lengths = [0, 1].map(|goal| variances[goal].len() * (1 + widths[goal]));

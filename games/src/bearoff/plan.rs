@@ -72,7 +72,7 @@ impl Plan {
     }
 
     /// The number of the working file that has the rows of a shard.
-    pub fn rows_part(&self, _pips: usize, shard: usize) -> u32 {
+    pub fn rows_part(shard: usize) -> u32 {
         small(shard)
     }
 
@@ -119,7 +119,7 @@ impl Plan {
                 plan.memory_bytes += if pips + 1 < layers.end { bytes } else { 0 };
                 plan.outputs.push(id(ArtifactKind::Shard, pips, small(shard)));
                 if self.is_read_later(pips, ROWS_DOWN) {
-                    plan.outputs.push(id(ArtifactKind::Work, pips, self.rows_part(pips, shard)));
+                    plan.outputs.push(id(ArtifactKind::Work, pips, Self::rows_part(shard)));
                 }
                 if self.is_read_later(pips, STEPS_DOWN) {
                     plan.outputs.push(id(ArtifactKind::Work, pips, self.steps_part(pips, shard)));
@@ -129,7 +129,7 @@ impl Plan {
         plan.memory_bytes += largest;
         for pips in layers.start.saturating_sub(ROWS_DOWN)..layers.start {
             let shards = 0..self.layers[pips].shards.len();
-            plan.inputs.extend(shards.clone().map(|shard| id(ArtifactKind::Work, pips, self.rows_part(pips, shard))));
+            plan.inputs.extend(shards.clone().map(|shard| id(ArtifactKind::Work, pips, Self::rows_part(shard))));
             if pips + STEPS_DOWN >= layers.start {
                 plan.inputs.extend(shards.map(|shard| id(ArtifactKind::Work, pips, self.steps_part(pips, shard))));
             }

@@ -233,8 +233,10 @@ impl<'a> Sizes<'a> {
         let work_scalars = if self.name.keep() == Keep::Values { self.scalars } else { 1 };
         FILE_BYTES.saturating_add(match artifact.kind {
             ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
-            ArtifactKind::Work if self.number_bytes.is_some() => ranks.saturating_mul(self.number_bytes.unwrap_or(0)),
-            ArtifactKind::Work => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
+            ArtifactKind::Work => match self.number_bytes {
+                Some(bytes) => ranks.saturating_mul(bytes),
+                None => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
+            },
             // What the groups of moves take beside them is 1.2 %.
             ArtifactKind::Shard if self.name.keep() == Keep::Play => {
                 index.saturating_add(keys / CHOICES_A_BYTE as u64 + keys / 256)
