@@ -261,12 +261,24 @@ impl Core {
         let _ = busy.wait_for(|&count| count == 0).await;
     }
 
+    /// A worker that does not count any more.
+    pub fn forget(&self, id: u64) {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// Takes back all leases of a worker, which has nothing to answer for; says how many.
+    pub fn take_back(&self, id: u64) -> usize {
+        let taken = self.jobs().iter().filter_map(|job| job.schedule(|scheduler| scheduler.take_back(id))).sum();
+        self.wake();
+        taken
+    }
+
     /// Whether a worker that asks for a task may leave for good. Then it does not count any more.
     pub fn lets_go(&self, id: u64) -> bool {
         // A build within one process ends with its coordinator; workers of a network wait for the next one.
         let over = self.dismissing.load(Ordering::Relaxed) || self.is_stopping() && self.store.is_empty();
         if over || self.is_draining(id) {
-            self.workers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            self.forget(id);
             return true;
         }
         false

@@ -18,7 +18,7 @@ use strata_proto::v1::fail_request::Reason;
 use strata_proto::v1::work_server::Work;
 use strata_proto::v1::{
     CompleteReply, CompleteRequest, FailReply, FailRequest, HeartbeatReply, HeartbeatRequest, LeaseReply, LeaseRequest,
-    RegisterReply, RegisterRequest, Task,
+    LeaveReply, LeaveRequest, RegisterReply, RegisterRequest, Task,
 };
 use strata_storage::FileRecord;
 use tokio::time::{Instant, timeout_at};
@@ -109,6 +109,11 @@ impl Work for WorkService {
                 return Err(Status::not_found(format!("there is no worker {}: register first", request.worker_id)));
             };
             if let Some(task) = self.find_task(&worker) {
+                // It may have left since it was looked up: then nobody waits for the task.
+                if self.core.worker(request.worker_id).is_none() {
+                    self.core.take_back(request.worker_id);
+                    return Err(Status::not_found(format!("worker {} has left", request.worker_id)));
+                }
                 return Ok(Response::new(LeaseReply { task: Some(task), drained: false }));
             }
             if timeout_at(deadline, woken).await.is_err() {
@@ -164,6 +169,15 @@ impl Work for WorkService {
         }
         self.core.wake();
         Ok(Response::new(FailReply {}))
+    }
+
+    async fn leave(&self, request: Request<LeaveRequest>) -> Result<Response<LeaveReply>, Status> {
+        let id = request.into_inner().worker_id;
+        let worker = self.core.worker_name(id);
+        self.core.forget(id);
+        let tasks = self.core.take_back(id);
+        tracing::info!(%worker, tasks, "left");
+        Ok(Response::new(LeaveReply {}))
     }
 }
 

@@ -12,7 +12,7 @@ use strata_tests::{Running, fixture, run, start, strata, text};
 const TABLE: &str = "bearoff-8x15";
 
 /// Longer than any worker takes to leave.
-const GRACE: Duration = Duration::from_secs(20);
+const GRACE: Duration = Duration::from_secs(60);
 
 #[test]
 fn one_two_or_three_workers_in_any_order_of_arrival_make_the_same_table() {
@@ -38,18 +38,17 @@ fn one_two_or_three_workers_in_any_order_of_arrival_make_the_same_table() {
 #[test]
 fn a_worker_that_is_told_to_stop_hands_its_task_back_at_once() {
     let root = fixture(TABLE).root().to_owned();
-    // Without that the task would be missed for a minute.
-    let cluster = Cluster::new("60s");
+    // Without that nothing would go on for an hour, which is longer than anything here is waited for.
+    let cluster = Cluster::new("3600s");
     let coordinator = cluster.coordinator(&[]);
     let worker = cluster.worker("first");
     cluster.submit(TABLE);
     cluster.wait_for(TABLE, |job| job["tasks_running"] == 1);
     let _ = ends_well(worker).says("handing the task back");
-    let begun = Instant::now();
     cluster.wait_for(TABLE, |job| job["tasks_running"] == 0);
+    assert_eq!(cluster.status()["workers"].as_array().map(Vec::len), Some(0), "it has left");
     let second = cluster.worker("second");
     cluster.assert_complete(TABLE, &root);
-    assert!(begun.elapsed() < Duration::from_secs(50), "it waited for the lease");
     let _ = ends_well(second);
     let _ = ends_well(coordinator);
 }
@@ -82,16 +81,15 @@ fn killed_and_frozen_workers_change_nothing() {
 #[test]
 fn a_worker_that_hangs_does_not_hold_up_the_others() {
     let root = fixture(TABLE).root().to_owned();
-    // Without a second copy of its task nothing would go on for ten minutes.
-    let cluster = Cluster::new("600s");
+    // Without a second copy of its task nothing would go on for an hour, which is longer than anything here is waited for.
+    let cluster = Cluster::new("3600s");
     let coordinator = cluster.coordinator(&[]);
     cluster.submit(TABLE);
     let hangs = cluster.worker("hangs");
     cluster.wait_for(TABLE, |job| job["tasks_done"].as_u64() > Some(0) && job["tasks_running"] == 1);
     hangs.signal("STOP");
-    let (begun, other) = (Instant::now(), cluster.worker("other"));
+    let other = cluster.worker("other");
     cluster.assert_complete(TABLE, &root);
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     hangs.signal("CONT");
     for worker in [hangs, other] {
         let _ = ends_well(worker);

@@ -32,7 +32,7 @@ fn ctrl_c_and_sigterm_stop_in_order_and_the_command_that_is_shown_goes_on() {
         building.signal(signal);
         let since = Instant::now();
         let ran = building.wait().code(code).says("run the same command again");
-        assert!(since.elapsed() < Duration::from_secs(30), "stopping took {:?}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(60), "stopping took {:?}", since.elapsed());
         assert_eq!(ran.out, "");
         assert!(!ran.err.contains("error:"), "{ran:#?}");
         assert!(!dir.join("table.json").exists());

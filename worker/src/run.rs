@@ -18,6 +18,7 @@ use crate::link::{CallError, Link};
 use crate::self_test;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use strata_games::TableName;
 use strata_proto::v1::complete_reply::Verdict;
@@ -122,8 +123,13 @@ pub(crate) async fn run_with(
     });
     tested.await.unwrap_or_else(Err).map_err(WorkerError::SelfTest)?;
     let link = Link::new(channel, stop, config.patience, Arc::clone(&config.notice));
-    let worker = Worker { link, config, pool, tables: Arc::new(execute::Tables::new(games)) };
-    match worker.live().await {
+    let tables = Arc::new(execute::Tables::new(games));
+    let worker = Worker { link, config, pool, tables, known_as: AtomicU64::new(NOBODY) };
+    let lived = worker.live().await;
+    if worker.link.stopping() {
+        worker.leave().await;
+    }
+    match lived {
         Ok(()) | Err(CallError::Stopped) => Ok(()),
         Err(CallError::Refused(why)) => Err(WorkerError::Refused(why)),
         Err(CallError::Away { waited, last }) => Err(WorkerError::Away { waited, last }),
@@ -142,7 +148,12 @@ struct Worker {
     config: WorkerConfig,
     pool: Arc<rayon::ThreadPool>,
     tables: Arc<execute::Tables>,
+    /// Its number with the coordinator.
+    known_as: AtomicU64,
 }
+
+/// No number of a worker.
+const NOBODY: u64 = u64::MAX;
 
 /// What the loop does after a task.
 enum Next {
@@ -155,6 +166,7 @@ impl Worker {
     async fn live(&self) -> Result<(), CallError> {
         loop {
             let registered = self.register().await?;
+            self.known_as.store(registered.worker_id, Ordering::Relaxed);
             let lease = Duration::from_millis(registered.lease_ms.max(1));
             let locate = self.config.tables.locate(&registered.store);
             loop {
@@ -171,6 +183,18 @@ impl Worker {
                 }
             }
             tracing::info!(worker = %self.config.name, "the coordinator was restarted; registering again");
+        }
+    }
+
+    /// Says that it leaves: a task that was on its way here must not wait until the lease is over.
+    async fn leave(&self) {
+        let worker_id = self.known_as.load(Ordering::Relaxed);
+        if worker_id != NOBODY {
+            let call = |mut client: v1::work_client::WorkClient<Channel>| async move {
+                client.leave(v1::LeaveRequest { worker_id }).await
+            };
+            // Nobody there: the lease will run out.
+            let _ = self.link.last_words(LAST_WORDS, call).await;
         }
     }
 

@@ -371,6 +371,15 @@ impl Scheduler {
         late.len()
     }
 
+    /// Takes back the leases of a worker that leaves; says how many. What it has handed in already is not among them.
+    pub fn take_back(&mut self, worker: u64) -> usize {
+        let held: Vec<u64> = self.leases.iter().filter(|(_, lease)| lease.worker.id == worker).map(|(&token, _)| token).collect();
+        for &token in &held {
+            self.release(token);
+        }
+        held.len()
+    }
+
     /// When the next lease runs out.
     pub fn next_expiry(&self) -> Option<Duration> {
         self.leases.values().map(|lease| lease.expires).min()

@@ -215,6 +215,11 @@ impl FakeWorker {
         self.client.heartbeat(request).await.unwrap().into_inner().go_on
     }
 
+    /// Leaves.
+    pub async fn leave(&mut self) {
+        self.client.leave(LeaveRequest { worker_id: self.id }).await.unwrap();
+    }
+
     /// Gives a task back.
     pub async fn fail(&mut self, task: &Task, reason: Reason, message: &str) {
         let request = FailRequest {

@@ -120,6 +120,21 @@ async fn a_lease_that_runs_out_is_given_to_another_and_the_late_result_is_welcom
 }
 
 #[tokio::test]
+async fn what_a_worker_holds_that_leaves_is_ready_at_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let (life, mut worker) = started(temp.path()).await;
+    // As if its answer had been lost: the worker does not know of it.
+    let task = worker.lease(5000).await.unwrap();
+    worker.leave().await;
+    let mut other = life.worker("other").await;
+    let again = other.lease(5000).await.unwrap();
+    assert_eq!((again.stage, again.part), (task.stage, task.part));
+    assert!(!worker.heartbeat(&task).await);
+    let status = worker.client.lease(LeaseRequest { worker_id: worker.id, wait_ms: 0 }).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::NotFound);
+}
+
+#[tokio::test]
 async fn another_result_for_the_same_task_stops_the_job_and_names_both_workers() {
     let temp = tempfile::tempdir().unwrap();
     let (life, mut anna) = started(temp.path()).await;

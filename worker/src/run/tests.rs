@@ -16,6 +16,7 @@ struct Heard {
     beats: Vec<v1::HeartbeatRequest>,
     completed: Vec<v1::CompleteRequest>,
     failed: Vec<v1::FailRequest>,
+    left: Vec<u64>,
 }
 
 #[derive(Default)]
@@ -75,6 +76,11 @@ impl Work for Scripted {
     async fn fail(&self, request: Request<v1::FailRequest>) -> Result<Response<v1::FailReply>, Status> {
         self.0.heard.lock().unwrap().failed.push(request.into_inner());
         Ok(Response::new(v1::FailReply {}))
+    }
+
+    async fn leave(&self, request: Request<v1::LeaveRequest>) -> Result<Response<v1::LeaveReply>, Status> {
+        self.0.heard.lock().unwrap().left.push(request.into_inner().worker_id);
+        Ok(Response::new(v1::LeaveReply {}))
     }
 }
 
@@ -262,6 +268,18 @@ async fn a_coordinator_that_was_restarted_is_told_again_who_the_worker_is() {
     run_with(channel(&script, 0).await, config(dir.path()), stop, plain()).await.unwrap();
     let heard = script.heard.lock().unwrap();
     assert_eq!((heard.registered.len(), heard.completed[0].worker_id), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_told_to_stop_says_that_it_leaves() {
+    let (script, dir) = (Arc::new(Script::default()), tempfile::tempdir().unwrap());
+    let (stop, stopped) = watch::channel(false);
+    let worker = tokio::spawn(run_with(channel(&script, 0).await, config(dir.path()), stopped, plain()));
+    // It waits for a task, which may be on its way just when it is told.
+    until(|| !script.heard.lock().unwrap().registered.is_empty()).await;
+    stop.send(true).unwrap();
+    worker.await.unwrap().unwrap();
+    assert_eq!(script.heard.lock().unwrap().left, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
