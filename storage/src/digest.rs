@@ -28,6 +28,11 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
+    /// What a hasher has come to.
+    pub(crate) fn of_hasher(hasher: &blake3::Hasher) -> Self {
+        Self(*hasher.finalize().as_bytes())
+    }
+
     /// The bytes of the hash.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -119,7 +124,7 @@ pub(crate) fn hash_file_while(path: &Path, go_on: &mut dyn FnMut(u64) -> bool) -
     let mut length = 0;
     loop {
         let read = match file.read(&mut buffer) {
-            Ok(0) => return Ok(Some((Digest(*hasher.finalize().as_bytes()), length))),
+            Ok(0) => return Ok(Some((Digest::of_hasher(&hasher), length))),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),

@@ -1,15 +1,18 @@
-//! The directory of one table, while it is built.
+//! The place of one table, while it is built: a directory, or a prefix of an object store.
 //!
-//! Two kinds of files live in it. *Records* (JSON, small) go through an object store, so that the same calls will serve S3: `put_new`
+//! Two kinds of files live in it. *Records* (JSON, small) go through an object store's calls in either case: `put_new`
 //! creates a record only if there is none of that name, which is how two workers that finished the same task find out. *Shard files*
-//! are written here directly, to a file in `build/tmp` that gets its name when every byte is on the disk.
+//! are written to a file in `build/tmp` that gets its name when every byte is on the disk; where the table is in an object store that is the
+//! copy of a [`Shelf`], and it is brought there then. Files of an object store are read the same way: copied to the shelf, hashed, and mapped.
 //!
 //! Every write is durable when the call returns: the file is synced, and so is each folder whose entries changed.
 
-use crate::error::{ShardError, StoreError};
+use crate::bucket::Bucket;
+use crate::error::{Corruption, ShardError, StoreError};
 use crate::lock::DirLock;
 use crate::record::FileRecord;
 use crate::shard::ShardFile;
+use crate::shelf::Shelf;
 use futures::TryStreamExt;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
@@ -33,7 +36,7 @@ pub enum PutOutcome {
     Exists,
 }
 
-/// The directory of one table, while it is built. Clones are the same directory.
+/// The place of one table, while it is built. Clones are the same place.
 #[derive(Clone, Debug)]
 pub struct TableDir {
     inner: Arc<Inner>,
@@ -41,10 +44,32 @@ pub struct TableDir {
 
 #[derive(Debug)]
 struct Inner {
+    /// Where its files are in the file system; of an object store, copies of them.
     root: PathBuf,
-    store: LocalFileSystem,
+    home: Home,
     /// Numbers the files in `build/tmp` of this process.
     next: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Home {
+    Folder(LocalFileSystem),
+    Bucket(Remote),
+}
+
+/// A table in an object store.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) bucket: Bucket,
+    pub(crate) table: String,
+    shelf: Option<Shelf>,
+}
+
+impl Remote {
+    /// The name of one of its files in the store.
+    pub(crate) fn name(&self, path: &str) -> String {
+        format!("{}/{path}", self.table)
+    }
 }
 
 impl TableDir {
@@ -60,17 +85,42 @@ impl TableDir {
         fs::read_dir(&root).map_err(|error| StoreError::io("open", &root, error))?;
         let store =
             LocalFileSystem::new_with_prefix(&root).map_err(|error| StoreError::object("open", &root, error))?.with_fsync(true);
-        Ok(Self { inner: Arc::new(Inner { root, store, next: AtomicU64::new(0) }) })
+        Ok(Self { inner: Arc::new(Inner { root, home: Home::Folder(store), next: AtomicU64::new(0) }) })
     }
 
-    /// The directory.
+    /// The place of a table in an object store. Without a shelf, records can be written and read, and files checked and removed, which is all that
+    /// a coordinator does.
+    pub(crate) fn of_bucket(bucket: Bucket, table: &str, shelf: Option<Shelf>) -> Self {
+        let root = shelf.as_ref().map_or_else(|| bucket.shown(table), |shelf| shelf.folder(bucket.url(), table));
+        let home = Home::Bucket(Remote { bucket, table: table.to_owned(), shelf });
+        Self { inner: Arc::new(Inner { root, home, next: AtomicU64::new(0) }) }
+    }
+
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match &self.inner.home {
+            Home::Folder(_) => None,
+            Home::Bucket(remote) => Some(remote),
+        }
+    }
+
+    /// The directory; of a table in an object store, where copies of its files are.
     pub fn root(&self) -> &Path {
         &self.inner.root
     }
 
-    /// Where a file of the table is in the file system.
+    /// Where a file of the table is in the file system, or its copy.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.inner.root.join(relative)
+    }
+
+    /// What people call a file of the table, or all of it where `relative` is empty.
+    pub fn shown(&self, relative: &str) -> PathBuf {
+        match self.remote() {
+            Some(remote) if relative.is_empty() => remote.bucket.shown(&remote.table),
+            Some(remote) => remote.bucket.shown(&remote.name(relative)),
+            None if relative.is_empty() => self.root().to_owned(),
+            None => self.path(relative),
+        }
     }
 
     fn object(&self, path: &str) -> Result<ObjectPath, StoreError> {
@@ -82,8 +132,12 @@ impl TableDir {
 
     /// Creates a record, unless one of that name is there: of two calls with the same name at the same time one wins.
     pub async fn put_new(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<PutOutcome, StoreError> {
-        let payload = PutPayload::from(bytes.into());
-        match self.inner.store.put_opts(&self.object(path)?, payload, PutOptions::from(PutMode::Create)).await {
+        let object = self.object(path)?;
+        let store = match &self.inner.home {
+            Home::Folder(store) => store,
+            Home::Bucket(remote) => return remote.bucket.put_new(&remote.name(path), bytes.into()).await,
+        };
+        match store.put_opts(&object, PutPayload::from(bytes.into()), PutOptions::from(PutMode::Create)).await {
             Ok(_) => Ok(PutOutcome::Created),
             Err(object_store::Error::AlreadyExists { .. }) => Ok(PutOutcome::Exists),
             Err(error) => Err(StoreError::object("create", &self.path(path), error)),
@@ -92,8 +146,12 @@ impl TableDir {
 
     /// Creates a record or replaces it, at once: readers see the old one or the new one. For what needs no fencing.
     pub async fn put_over(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), StoreError> {
-        let payload = PutPayload::from(bytes.into());
-        match self.inner.store.put(&self.object(path)?, payload).await {
+        let object = self.object(path)?;
+        let store = match &self.inner.home {
+            Home::Folder(store) => store,
+            Home::Bucket(remote) => return remote.bucket.put_over(&remote.name(path), bytes.into()).await.map(|_| ()),
+        };
+        match store.put(&object, PutPayload::from(bytes.into())).await {
             Ok(_) => Ok(()),
             Err(error) => Err(StoreError::object("write", &self.path(path), error)),
         }
@@ -101,8 +159,13 @@ impl TableDir {
 
     /// The content of a record, `None` when there is none of that name.
     pub async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let object = self.object(path)?;
+        let store = match &self.inner.home {
+            Home::Folder(store) => store,
+            Home::Bucket(remote) => return remote.bucket.get(&remote.name(path)).await,
+        };
         let fail = |error| StoreError::object("read", &self.path(path), error);
-        match self.inner.store.get(&self.object(path)?).await {
+        match store.get(&object).await {
             Ok(found) => Ok(Some(found.bytes().await.map_err(fail)?.into())),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(fail(error)),
@@ -112,7 +175,11 @@ impl TableDir {
     /// The names of all files below a folder, sorted, relative to the table. None when there is no such folder.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let folder = self.object(prefix.trim_end_matches('/'))?;
-        let listed: Result<Vec<_>, _> = self.inner.store.list(Some(&folder)).try_collect().await;
+        let store = match &self.inner.home {
+            Home::Folder(store) => store,
+            Home::Bucket(remote) => return remote.bucket.list(&remote.table, folder.as_ref()).await,
+        };
+        let listed: Result<Vec<_>, _> = store.list(Some(&folder)).try_collect().await;
         match listed {
             Ok(metas) => {
                 let mut names: Vec<String> = metas.into_iter().map(|meta| meta.location.into()).collect();
@@ -126,14 +193,38 @@ impl TableDir {
 
     /// Removes a file. One that is not there is as good as removed.
     pub async fn delete(&self, path: &str) -> Result<(), StoreError> {
-        match self.inner.store.delete(&self.object(path)?).await {
+        let object = self.object(path)?;
+        let store = match &self.inner.home {
+            Home::Folder(store) => store,
+            Home::Bucket(remote) => return remote.bucket.delete(&remote.name(path)).await,
+        };
+        match store.delete(&object).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(StoreError::object("remove", &self.path(path), error)),
         }
     }
 
-    /// Takes the lock of the directory, or says which process has it.
+    /// The length of a file; `None` when there is none.
+    pub async fn length(&self, path: &str) -> Result<Option<u64>, StoreError> {
+        if let Some(remote) = self.remote() {
+            return remote.bucket.length(&remote.name(path)).await;
+        }
+        Ok(fs::metadata(self.path(path)).ok().filter(fs::Metadata::is_file).map(|file| file.len()))
+    }
+
+    /// Whether the table is complete. Blocks.
+    pub fn is_published(&self) -> Result<bool, StoreError> {
+        match self.remote() {
+            Some(remote) => Ok(remote.bucket.block_on(remote.bucket.length(&remote.name("table.json")))?.is_some()),
+            None => Ok(self.path("table.json").exists()),
+        }
+    }
+
+    /// Takes the lock of the directory, or says which process has it. An object store has one coordinator, which needs no lock.
     pub fn lock(&self) -> Result<DirLock, StoreError> {
+        if self.remote().is_some() {
+            return Ok(DirLock::unneeded());
+        }
         DirLock::take(&self.path("build"))
     }
 
@@ -142,8 +233,11 @@ impl TableDir {
         crate::lock::holder(&self.path("build"))
     }
 
-    /// Bytes that can still be written here.
+    /// Bytes that can still be written here; an object store has no such number.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
+        if self.remote().is_some() {
+            return Ok(u64::MAX);
+        }
         let stat = rustix::fs::statvfs(self.root())
             .map_err(|error| StoreError::io("ask for the free space of", self.root(), error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -156,7 +250,52 @@ impl TableDir {
         Ok(file)
     }
 
-    /// A new file in `build/tmp`, removed again when it is dropped before it got its name.
+    /// Makes sure that a file is in the file system: one of an object store is copied here, unless it was before. Says whether all of it was hashed just
+    /// now. Blocks.
+    ///
+    /// # Errors
+    /// What is wrong with the file in the store, or that it cannot be copied.
+    pub fn fetch(&self, record: &FileRecord) -> Result<bool, Corruption> {
+        let Some(remote) = self.remote() else { return Ok(false) };
+        let path = self.path(&record.path);
+        if fs::metadata(&path).is_ok_and(|found| found.len() == record.bytes) {
+            self.used(record);
+            return Ok(false);
+        }
+        let local = |error: StoreError| Corruption::Io(io::Error::other(error));
+        let mut file = self.create_tmp().map_err(local)?;
+        let name = remote.name(&record.path);
+        let copied = remote.bucket.read_checked(&name, record, |bytes| file.write(bytes).map_err(io::Error::other));
+        remote.bucket.block_on(copied)?;
+        file.publish(&record.path, false).map_err(local)?;
+        self.used(record);
+        Ok(true)
+    }
+
+    /// Removes the copy of a file, which is damaged; of a directory's own files nothing. Says whether there was one.
+    pub fn discard_copy(&self, record: &FileRecord) -> bool {
+        let shelf = self.remote().and_then(|remote| remote.shelf.as_ref());
+        if let Some(shelf) = shelf {
+            shelf.discard(&self.path(&record.path));
+        }
+        shelf.is_some()
+    }
+
+    /// Brings a file that was written to where the table is, if that is an object store. Blocks.
+    pub(crate) fn bring(&self, record: &FileRecord) -> Result<(), StoreError> {
+        if let Some(remote) = self.remote() {
+            self.used(record);
+            remote.bucket.block_on(remote.bucket.upload(&self.path(&record.path), &remote.name(&record.path)))?;
+        }
+        Ok(())
+    }
+
+    fn used(&self, record: &FileRecord) {
+        if let Some(shelf) = self.remote().and_then(|remote| remote.shelf.as_ref()) {
+            shelf.use_now(&self.path(&record.path), record.bytes);
+        }
+    }
+
     /// A path in the folder of temporary files, which is there, that this process has not used yet.
     pub(crate) fn tmp_path(&self) -> Result<PathBuf, StoreError> {
         create_dirs(&self.path(TMP))?;
@@ -164,6 +303,7 @@ impl TableDir {
         Ok(self.path(&tmp_name(number)))
     }
 
+    /// A new file in `build/tmp`, removed again when it is dropped before it got its name.
     pub(crate) fn create_tmp(&self) -> Result<TmpFile, StoreError> {
         loop {
             let number = self.inner.next.fetch_add(1, Ordering::Relaxed);

@@ -192,6 +192,38 @@ pub enum StoreError {
         /// Who leads it.
         leader: String,
     },
+    /// This process does not lead the store any more: what it would write somebody else may have decided otherwise.
+    #[error("the lead of {} is lost: another coordinator has it, or the store could not be reached in time; start this one again", path.display())]
+    NotLeading {
+        /// The store.
+        path: PathBuf,
+    },
+    /// A store that ignores conditions.
+    #[error("{} cannot be a store: {what}; use a service with conditional writes, or a directory", path.display())]
+    Unfit {
+        /// The store.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// An address that is no store.
+    #[error("{url} is no store: {what}")]
+    BadUrl {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A service without TLS, which nobody has asked for.
+    #[error(
+        "the endpoint {endpoint} of {url} has no TLS: anybody between could read and change what is stored; --allow-http says that the network is trusted"
+    )]
+    PlainHttp {
+        /// The store.
+        url: String,
+        /// The service.
+        endpoint: String,
+    },
     /// Files that do not belong to a table are in the way.
     #[error("{} holds files that are no part of a table: {}; move them away", path.display(), list(names))]
     Foreign {
@@ -268,6 +300,11 @@ impl StoreError {
             io::ErrorKind::NotADirectory => Self::NotADirectory { path },
             _ => Self::Other { doing, path, source: source.into() },
         }
+    }
+
+    /// Anything that went wrong while something was done with a path.
+    pub(crate) fn other(doing: &'static str, path: PathBuf, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Other { doing, path, source: source.into() }
     }
 
     /// An error of the object store: what the operating system said is somewhere down the chain.

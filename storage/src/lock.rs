@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 /// Held while a build runs on a directory; let go when dropped.
 #[derive(Debug)]
 pub struct DirLock {
-    path: PathBuf,
+    /// The file; none where no lock is needed.
+    path: Option<PathBuf>,
     // Holds the lock as long as it is open.
-    _file: File,
+    _file: Option<File>,
 }
 
 impl DirLock {
@@ -26,7 +27,12 @@ impl DirLock {
         let locked =
             |text: &str| StoreError::Locked { path: folder.parent().unwrap_or(folder).to_owned(), pid: text.trim().parse().ok() };
         let file = take(folder, &path, &format!("{}\n", std::process::id()), locked)?;
-        Ok(Self { path, _file: file })
+        Ok(Self { path: Some(path), _file: Some(file) })
+    }
+
+    /// Where something else sees to it that one builds.
+    pub(crate) fn unneeded() -> Self {
+        Self { path: None, _file: None }
     }
 }
 
@@ -91,8 +97,9 @@ fn take(folder: &Path, path: &Path, text: &str, locked: impl Fn(&str) -> StoreEr
 impl Drop for DirLock {
     fn drop(&mut self) {
         // Before the lock goes, so that nobody who gets it then has it under a name that is gone.
-        let _ = fs::remove_file(&self.path);
-        if let Some(folder) = self.path.parent() {
+        let Some(path) = &self.path else { return };
+        let _ = fs::remove_file(path);
+        if let Some(folder) = path.parent() {
             // Only when nothing else is in it.
             let _ = fs::remove_dir(folder);
         }

@@ -413,6 +413,10 @@ pub async fn publish(dir: &crate::TableDir, manifest: &Manifest) -> Result<(), S
         ("table.json", manifest.to_bytes()),
     ];
     for (name, bytes) in files {
+        if dir.remote().is_some() {
+            dir.put_over(name, bytes).await?;
+            continue;
+        }
         // Through build/tmp, so that a crash leaves nothing in the table that does not belong there.
         let mut file = dir.create_tmp()?;
         file.write(&bytes)?;

@@ -86,13 +86,17 @@ pub(crate) fn walk(root: &std::path::Path, folder: &str) -> Result<Vec<(String, 
 }
 
 impl TableDir {
-    /// Files and folders that no table puts there, sorted. Folders are not looked into.
+    /// Files and folders that no table puts there, sorted. Folders are not looked into. Blocks, as all of these.
     pub fn foreign_files(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.names("", |class| class == Class::Foreign)?.into_iter().collect())
     }
 
     /// Removes files that were being written when a build was stopped.
     pub fn clean_tmp(&self) -> Result<(), StoreError> {
+        if self.remote().is_some() {
+            // What is written to an object store is there when all of it is.
+            return Ok(());
+        }
         for name in self.names("", |class| class == Class::Unfinished)? {
             self.remove(&name)?;
         }
@@ -122,14 +126,21 @@ impl TableDir {
         }
         self.remove_empty_folders("build")?;
         let names: Vec<String> = self.names("build", |class| class == Class::Foreign)?.into_iter().collect();
-        if names.is_empty() { Ok(()) } else { Err(StoreError::Foreign { path: self.root().to_owned(), names }) }
+        if names.is_empty() { Ok(()) } else { Err(StoreError::Foreign { path: self.shown(""), names }) }
     }
 
     fn names(&self, folder: &str, wanted: impl Fn(Class) -> bool) -> Result<BTreeSet<String>, StoreError> {
+        if let Some(remote) = self.remote() {
+            let found = remote.bucket.block_on(remote.bucket.list(&remote.table, folder))?;
+            return Ok(found.into_iter().filter(|name| wanted(classify(name, false))).collect());
+        }
         Ok(walk(self.root(), folder)?.into_iter().filter(|&(_, class)| wanted(class)).map(|(name, _)| name).collect())
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
+        if let Some(remote) = self.remote() {
+            return remote.bucket.block_on(remote.bucket.delete(&remote.name(name)));
+        }
         match fs::remove_file(self.path(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &self.path(name), error)),
             _ => Ok(()),
@@ -138,6 +149,10 @@ impl TableDir {
 
     /// Removes a folder of ours and those in it, as far as they are empty.
     fn remove_empty_folders(&self, folder: &str) -> Result<(), StoreError> {
+        if self.remote().is_some() {
+            // A folder of an object store is there as long as something is in it.
+            return Ok(());
+        }
         let mut folders: Vec<String> = self.names(folder, |class| class == Class::Folder)?.into_iter().collect();
         folders.insert(0, folder.to_owned());
         for name in folders.iter().rev() {

@@ -61,8 +61,17 @@ pub struct Report {
     pub interrupted: bool,
 }
 
-/// Whether the content of a file is what its record says: every byte of it, not that there is such a file.
+/// Whether the content of a file is what its record says: every byte of it, not that there is such a file. Blocks.
 pub fn check_file(dir: &TableDir, record: &FileRecord) -> Result<(), Corruption> {
+    if let Some(remote) = dir.remote() {
+        // What the store has counts, not a copy of it.
+        return remote.bucket.block_on(remote.bucket.read_checked(&remote.name(&record.path), record, |_| Ok(())));
+    }
+    check_copy(dir, record)
+}
+
+/// The same of the file in the file system: where the table is in an object store, of the copy that is there.
+pub fn check_copy(dir: &TableDir, record: &FileRecord) -> Result<(), Corruption> {
     let path = dir.path(&record.path);
     let found = fs::metadata(&path).map_err(unreadable)?.len();
     if found != record.bytes {

@@ -130,7 +130,7 @@ pub fn write_shard(
     let path = artifact_path(spec.kind, spec.layer, spec.shard, &blake3);
     // The build does not read what it published: the cache is for what it does read.
     file.publish(&path, spec.kind == FileKind::Shard && bytes >= FORGET_BYTES)?;
-    Ok(FileRecord {
+    let record = FileRecord {
         kind: spec.kind,
         layer: spec.layer,
         shard: spec.shard,
@@ -142,7 +142,9 @@ pub fn write_shard(
         index_bytes: index.map_or(0, |index| index.len() as u64),
         value_bytes,
         error_bounds,
-    })
+    };
+    dir.bring(&record)?;
+    Ok(record)
 }
 
 impl<'a> ColumnRef<'a> {
@@ -398,6 +400,6 @@ impl Sink {
     fn finish(mut self) -> Result<(TmpFile, Digest, Digest), StoreError> {
         self.flush()?;
         let sha256 = self.sha256.map_or_else(Digest::default, |sha256| Digest(sha256.finalize().into()));
-        Ok((self.file, Digest(*self.blake3.finalize().as_bytes()), sha256))
+        Ok((self.file, Digest::of_hasher(&self.blake3), sha256))
     }
 }
