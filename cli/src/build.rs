@@ -145,7 +145,7 @@ async fn build(
     let mut signal = signals::listen(move || said.say("stopping: handing the tasks back (a second signal stops at once)"))
         .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let dir = args.out.clone();
-    let locate: Arc<dyn Fn(&TableName) -> PathBuf + Send + Sync> = Arc::new(move |_| dir.clone());
+    let locate: strata_coordinator::Locate = Arc::new(move |_| dir.clone().into());
     let config = CoordinatorConfig { lease: LEASE, ..CoordinatorConfig::new(env!("CARGO_PKG_VERSION"), Arc::clone(&locate)) };
     let coordinator = Coordinator::start(config);
     let service = coordinator.serve_in_process();

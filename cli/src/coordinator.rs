@@ -2,6 +2,7 @@
 //!
 //! Its only memory is the store. Started again, after whatever end, it goes on with every build that is not finished there.
 
+use crate::cluster::lead::Lead;
 use crate::cluster::tls::{self, expect_safe};
 use crate::cluster::{self, LISTEN};
 use crate::failure::{Failure, chain};
@@ -11,9 +12,10 @@ use crate::signals;
 use crate::units;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use strata_coordinator::{Coordinator, CoordinatorConfig};
-use strata_storage::StoreLock;
+use strata_coordinator::{Coordinator, CoordinatorConfig, Tls};
+use strata_storage::Store;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 /// Where it works and who reaches it.
 #[derive(clap::Args, Debug)]
@@ -22,15 +24,20 @@ Examples:
   strata coordinator --store tables
   strata coordinator --store /shared/tables --listen 0.0.0.0:7240 --tls tls/coordinator
   strata coordinator --store tables --listen 127.0.0.1:0 --address-file address --idle-exit
+  strata coordinator --store s3://bucket/tables --listen 0.0.0.0:7240 --tls tls/coordinator
 
-The store is a directory, with a folder for each table; workers must see it under the same path, or say where it is with their
---store. One coordinator leads a store at a time. SIGTERM and Ctrl-C stop it, and so may kill -9: started again it goes on
+The store has a folder for each table. A directory workers must see under the same path, or say where it is with their
+--store. Of s3://, gs:// and az:// the credentials, the region and the endpoint are in the environment (AWS_*, GOOGLE_*, AZURE_*), of the
+workers too; it must have conditional writes, which is tried first. One coordinator leads a store at a time. SIGTERM and Ctrl-C stop it, and so may kill -9: started again it goes on
 with every build that is not finished. Workers wait for it meanwhile.
 Off this machine it talks TLS with certificates on both sides (`strata certs`), unless --insecure says that the network is trusted.")]
 pub struct Args {
-    /// The directory of the tables; made when it is missing
-    #[arg(long, value_name = "DIR")]
+    /// Where the tables are: a directory, made when it is missing, or s3://bucket/prefix, gs:// or az://
+    #[arg(long, value_name = "DIR|URL")]
     store: PathBuf,
+    /// Use an object store whose endpoint has no TLS, on a network that you trust
+    #[arg(long)]
+    allow_http: bool,
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = LISTEN)]
     listen: String,
@@ -71,8 +78,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 async fn lead(args: &Args) -> Result<(), Failure> {
-    let store = store(&args.store)?;
-    let shown = shell_quote(&store.to_string_lossy()).into_owned();
+    let store = store(&args.store, args.allow_http)?;
+    let shown = shell_quote(&store.shown()).into_owned();
     let tls = args.tls.as_deref().map(tls::read).transpose()?;
     expect_safe(&args.listen, tls.is_some(), args.insecure)?;
     let cannot = |e: std::io::Error| {
@@ -83,15 +90,39 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(cannot)?;
     let host = resources::host();
     let leader = format!("process {} on {host}, listening on {address}", std::process::id());
-    let _lead = StoreLock::take(&store, &leader).map_err(|e| Failure::failed(chain(&e)))?;
+    let mut lead = Lead::take(&store, &leader).await.map_err(|e| Failure::failed(chain(&e)))?;
     let mut signal = signals::listen(|| output::note("stopping; workers wait for the next start"))
         .map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let config = CoordinatorConfig {
         lease: args.lease,
         low_water: args.low_water,
-        ..CoordinatorConfig::of_store(env!("CARGO_PKG_VERSION"), store.clone())
+        ..CoordinatorConfig::of_store(env!("CARGO_PKG_VERSION"), store)
     };
     let coordinator = Coordinator::start(config);
+    let served = serve_until_over(args, coordinator, listener, tls, &shown, &mut signal);
+    let ended = tokio::select! {
+        ended = served => ended,
+        lost = lead.keep() => Err(Failure::failed(chain(&lost))),
+    };
+    if let Some(file) = &args.address_file {
+        // Nobody listens there any more.
+        let _ = std::fs::remove_file(file);
+    }
+    lead.give_back().await;
+    ended
+}
+
+/// Serves until it is told to stop, or all jobs are over. Nothing is written any more when it returns.
+async fn serve_until_over(
+    args: &Args,
+    coordinator: Coordinator,
+    listener: TcpListener,
+    tls: Option<Tls>,
+    shown: &str,
+    signal: &mut watch::Receiver<Option<u8>>,
+) -> Result<(), Failure> {
+    let cannot = |e: std::io::Error| Failure::failed(format!("cannot listen on {}: {e}", args.listen));
+    let address = listener.local_addr().map_err(cannot)?;
     let serving = tokio::spawn({
         let coordinator = coordinator.clone();
         async move { coordinator.serve(listener, tls).await }
@@ -106,7 +137,8 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     }
     if let Some(file) = &args.address_file {
         // Who listens on all addresses is reached under the machine's name.
-        let reached = if address.ip().is_unspecified() { format!("{host}:{}", address.port()) } else { address.to_string() };
+        let reached =
+            if address.ip().is_unspecified() { format!("{}:{}", resources::host(), address.port()) } else { address.to_string() };
         write_address(file, &reached)?;
     }
     let mut serving = std::pin::pin!(serving);
@@ -134,27 +166,20 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     if ended.is_ok() {
         let _ = tokio::time::timeout(LAST_CALLS, serving).await;
     }
-    if let Some(file) = &args.address_file {
-        // Nobody listens there any more.
-        let _ = std::fs::remove_file(file);
-    }
     ended
 }
 
-/// The directory of the tables, made when it is missing, with its whole path.
-fn store(given: &Path) -> Result<PathBuf, Failure> {
+/// Where the tables are: an object store, or a directory with its whole path, made when it is missing.
+fn store(given: &Path, allow_http: bool) -> Result<Store, Failure> {
     let shown = shell_quote(&given.to_string_lossy()).into_owned();
-    let path = match given.to_str().and_then(|text| text.split_once("://")) {
-        Some(("file", path)) => Path::new(path),
-        Some((scheme, _)) => {
-            return Err(Failure::usage(format!("{shown} is a store of kind {scheme}, and tables are built in directories"))
-                .help("name a directory that the coordinator and all workers see"));
-        }
-        None => given,
+    let opened = match given.to_str() {
+        Some(text) => Store::open(text, allow_http).map_err(|e| Failure::usage(chain(&e)))?,
+        None => Store::Folder(given.to_owned()),
     };
+    let Store::Folder(folder) = opened else { return Ok(opened) };
     let cannot = |e: std::io::Error| Failure::failed(format!("cannot use {shown} as a store: {e}"));
-    std::fs::create_dir_all(path).map_err(cannot)?;
-    path.canonicalize().map_err(cannot)
+    std::fs::create_dir_all(&folder).map_err(cannot)?;
+    folder.canonicalize().map(Store::Folder).map_err(cannot)
 }
 
 /// Written under another name first: whoever reads it finds all of it.
@@ -173,14 +198,21 @@ fn write_address(file: &Path, address: &str) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn stores_are_directories() {
+    #[tokio::test]
+    async fn stores_are_directories_and_object_stores() {
         let dir = tempfile::tempdir().unwrap();
         let made = dir.path().join("a/b");
-        assert_eq!(store(&made).unwrap(), made.canonicalize().unwrap());
+        let folder = |given: &Path| store(given, false).map(|store| store.shown());
+        assert_eq!(folder(&made).unwrap(), made.canonicalize().unwrap().to_str().unwrap());
         let url = format!("file://{}", made.display());
-        assert_eq!(store(Path::new(&url)).unwrap(), made.canonicalize().unwrap());
-        let refused = store(Path::new("ftp://x/y")).unwrap_err();
-        assert!(refused.code == 2 && refused.message.contains("kind ftp"), "{refused:?}");
+        assert_eq!(folder(Path::new(&url)).unwrap(), made.canonicalize().unwrap().to_str().unwrap());
+        assert_eq!(folder(Path::new("s3://bucket/prefix/")).unwrap(), "s3://bucket/prefix");
+        for (bad, why) in
+            [("ftp://x/y", "s3://, gs:// or az://"), ("s3://key:secret@bucket/x", "environment"), ("s3://", "s3://")]
+        {
+            let refused = folder(Path::new(bad)).unwrap_err();
+            assert!(refused.code == 2 && refused.message.contains(why), "{bad}: {refused:?}");
+            assert!(!refused.message.contains("secret"), "{refused:?}");
+        }
     }
 }

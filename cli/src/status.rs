@@ -2,18 +2,17 @@
 
 use crate::cluster::client::{ConnectArgs, Jobs};
 use crate::cluster::view;
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::output::{self, Stream, shell_quote};
 use crate::progress::Speed;
 use crate::signals;
-use crate::table;
 use crate::units;
 use serde::Serialize;
-use std::path::Path;
 use std::time::{Duration, Instant};
 use strata_coordinator::{found, is_final};
 use strata_games::TableName;
 use strata_proto::v1::{JobState, JobStatus, ListRequest, WatchRequest, WorkerStatus, WorkersRequest};
+use strata_storage::{Manifest, ManifestError, Place, Store, StoreError};
 
 /// Of what.
 #[derive(clap::Args, Debug)]
@@ -22,18 +21,22 @@ Examples:
   strata status                       all jobs and workers of the coordinator
   strata status 2048-3x3 --watch      one of them, until it is over
   strata status tables/2048-3x3       what a directory holds, without a coordinator
+  strata status s3://bucket/tables/2048-3x3
 
 With --watch the exit code is 0 when the table is complete, and 1 when the job failed or was cancelled. A job that is paused is watched on, and
 a coordinator that is away is waited for.")]
 pub struct Args {
-    /// Name of a table, or the directory of one [default: everything]
-    #[arg(value_name = "NAME|DIR")]
+    /// Name of a table, or the directory or URL of one [default: everything]
+    #[arg(value_name = "NAME|DIR|URL")]
     what: Option<String>,
     /// Follow it
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
     connect: ConnectArgs,
+    /// Look at an object store whose endpoint has no TLS
+    #[arg(long)]
+    allow_http: bool,
     /// Print JSON: an object, with --watch one a line
     #[arg(long)]
     json: bool,
@@ -53,7 +56,7 @@ struct Shown<'a> {
 /// Looks.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
-        Some(dir) if dir.parse::<TableName>().is_err() => of_directory(dir, args),
+        Some(dir) if dir.parse::<TableName>().is_err() => crate::runtime()?.block_on(of_place(dir, args)),
         _ => crate::runtime()?.block_on(of_coordinator(args)),
     }
 }
@@ -196,10 +199,19 @@ impl Screen {
     }
 }
 
-/// What a directory holds.
-fn of_directory(dir: &str, args: &Args) -> Result<(), Failure> {
-    let path = Path::new(dir);
-    if !path.is_dir() {
+/// The place that is named.
+fn place(dir: &str, args: &Args) -> Result<Place, Failure> {
+    let (store, table) = dir.trim_end_matches('/').rsplit_once('/').unwrap_or((".", dir));
+    match Store::open(dir, args.allow_http).map_err(|e| Failure::usage(chain(&e)))? {
+        Store::Folder(folder) => Ok(Place::Folder(folder)),
+        Store::Bucket(_) => Ok(Store::open(store, args.allow_http).map_err(|e| Failure::usage(chain(&e)))?.place(table)),
+    }
+}
+
+/// What a directory, or a prefix of an object store, holds.
+async fn of_place(dir: &str, args: &Args) -> Result<(), Failure> {
+    let place = place(dir, args)?;
+    if matches!(&place, Place::Folder(path) if !path.is_dir()) {
         return Err(Failure::usage(format!("{} is neither the name of a table nor a directory", shell_quote(dir)))
             .help("`strata status` lists what the coordinator builds; `strata --help` shows the names of tables"));
     }
@@ -208,9 +220,10 @@ fn of_directory(dir: &str, args: &Args) -> Result<(), Failure> {
             Failure::usage("--watch follows a coordinator, and a directory is only looked at").help("name the table instead")
         );
     }
-    if path.join("table.json").exists() {
-        let opened = table::open_files(path).map_err(|e| e.into_failure(path))?;
-        let manifest = opened.manifest();
+    let failed = |e: StoreError| Failure::failed(chain(&e));
+    if let Some(bytes) = place.get("table.json").await.map_err(failed)? {
+        let damaged = |e: ManifestError| Failure::failed(format!("{}: {e}", place.shown().join("table.json").display()));
+        let manifest = Manifest::parse(&bytes).map_err(damaged)?;
         return match args.json {
             true => output::json(
                 &serde_json::json!({ "table": manifest.table, "state": "complete", "root": manifest.root.to_string() }),
@@ -222,7 +235,7 @@ fn of_directory(dir: &str, args: &Args) -> Result<(), Failure> {
             ])),
         };
     }
-    let found = found(path).map_err(|e| Failure::failed(e.to_string()))?;
+    let found = found(&place).await.map_err(failed)?;
     let Some(found) = found else {
         return Err(Failure::failed(format!("{} holds no table and no build", shell_quote(dir))));
     };
@@ -245,6 +258,8 @@ fn of_directory(dir: &str, args: &Args) -> Result<(), Failure> {
         "tasks",
         format!("{} of {} have records ({})", units::count(done), units::count(tasks), units::percent(done, tasks)),
     ));
-    rows.push(("disk", units::bytes(crate::resources::used_by(path))));
+    if let Place::Folder(path) = &place {
+        rows.push(("disk", units::bytes(crate::resources::used_by(path))));
+    }
     output::result(&output::facts(&rows))
 }

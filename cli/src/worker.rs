@@ -10,7 +10,7 @@ use crate::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_worker::{Tables, WorkerConfig, WorkerError, run_worker};
+use strata_worker::{CacheConfig, Tables, WorkerConfig, WorkerError, run_worker};
 use tokio::sync::watch;
 
 /// For whom it works, and with what.
@@ -20,6 +20,7 @@ Examples:
   strata worker
   strata worker --coordinator node1:7240 --tls tls/worker --memory 8GiB --threads 4
   strata worker --coordinator @/shared/address --store /mnt/tables
+  strata worker --coordinator node1:7240 --tls tls/worker --cache /ssd/strata --cache-size 200GiB
 
 Workers may come and go at any time. SIGTERM and Ctrl-C hand the task back, and the worker exits with 0; one that is killed loses what it
 was computing and nothing else. While the coordinator is away a worker waits for it.
@@ -39,6 +40,15 @@ pub struct Args {
     /// Where the coordinator's store is on this machine, when the path is another here
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
+    /// Where copies of files are kept when the store is an object store; best on a local SSD [default: strata in the user's cache folder]
+    #[arg(long, value_name = "DIR", env = "STRATA_CACHE")]
+    cache: Option<PathBuf>,
+    /// Space that they may take, for example 200GiB [default: half of what is free there]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    cache_size: Option<u64>,
+    /// Use an object store whose endpoint has no TLS, on a network that you trust
+    #[arg(long)]
+    allow_http: bool,
 }
 
 /// Starting it again is no use.
@@ -54,6 +64,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // A kernel that does not stop in time is cut off: its outputs have no record yet.
     runtime.shutdown_timeout(Duration::from_millis(200));
     ended
+}
+
+/// Where copies are kept.
+fn cache(args: &Args) -> CacheConfig {
+    let home = || {
+        let of = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        of("XDG_CACHE_HOME")
+            .or_else(|| of("HOME").map(|home| home.join(".cache")))
+            .unwrap_or_else(std::env::temp_dir)
+            .join("strata")
+    };
+    let folder = args.cache.clone().unwrap_or_else(home);
+    let bytes = args.cache_size.unwrap_or_else(|| resources::free_disk(&folder).map_or(u64::MAX, |free| free / 2));
+    CacheConfig { folder, bytes }
 }
 
 async fn work(args: &Args) -> Result<(), Failure> {
@@ -80,7 +104,10 @@ async fn work(args: &Args) -> Result<(), Failure> {
     let name = args.name.clone().unwrap_or_else(|| format!("{}-{}", resources::host(), std::process::id()));
     let memory = resources::memory(args.memory);
     let threads = args.threads.map_or_else(resources::threads, usize::from);
-    let tables = args.store.clone().map_or(Tables::AsTold, Tables::Under);
+    let tables = match &args.store {
+        Some(store) => Tables::Under(store.clone()),
+        None => Tables::AsTold { cache: cache(args), allow_http: args.allow_http },
+    };
     let notice = Arc::new(|what: &str| output::note(&format!("note: {what}")));
     let config = WorkerConfig { notice, ..WorkerConfig::new(&name, env!("CARGO_PKG_VERSION"), memory, threads, tables) };
     let with = units::plural(threads as u64, "thread");

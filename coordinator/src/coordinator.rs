@@ -8,13 +8,12 @@ use crate::scheduler::Policy;
 use crate::transport::InProcess;
 use crate::wish::{Unfinished, Wanted, unfinished};
 use crate::work::WorkService;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_proto::MAX_MESSAGE_BYTES;
 use strata_proto::v1::jobs_server::JobsServer;
 use strata_proto::v1::work_server::WorkServer;
-use strata_storage::StoreError;
+use strata_storage::{Store, StoreError};
 use tonic::codec::CompressionEncoding;
 
 /// What a coordinator must be told.
@@ -28,23 +27,23 @@ pub struct CoordinatorConfig {
     pub max_failures: u32,
     /// Where the directory of a table is.
     pub locate: Locate,
-    /// The directory that has one folder for each table, for workers that are told where they are; empty where they know.
-    pub store: PathBuf,
+    /// The store that has one folder for each table, for workers that are told where they are; none where they know.
+    pub store: Option<Store>,
     /// With less free space than this where a table is built its job rests until there is more. 0: it goes on until the disk is full.
     pub low_water: u64,
 }
 
 impl CoordinatorConfig {
-    /// With the tables of a directory: a folder for each, of its name.
-    pub fn of_store(build: impl Into<String>, store: PathBuf) -> Self {
-        let folder = store.clone();
-        let locate: Locate = Arc::new(move |name| folder.join(name.to_string()));
-        Self { store, ..Self::new(build, locate) }
+    /// With the tables of a store: a folder for each, of its name.
+    pub fn of_store(build: impl Into<String>, store: Store) -> Self {
+        let places = store.clone();
+        let locate: Locate = Arc::new(move |name| places.place(&name.to_string()));
+        Self { store: Some(store), ..Self::new(build, locate) }
     }
 
     /// The usual patience: leases of 30 seconds, three failures.
     pub fn new(build: impl Into<String>, locate: Locate) -> Self {
-        Self { build: build.into(), lease: Duration::from_secs(30), max_failures: 3, locate, store: PathBuf::new(), low_water: 0 }
+        Self { build: build.into(), lease: Duration::from_secs(30), max_failures: 3, locate, store: None, low_water: 0 }
     }
 }
 
@@ -64,8 +63,7 @@ impl Coordinator {
     /// Like [`start`](Self::start), with other games than the built-in ones. For tests.
     pub fn start_with(config: CoordinatorConfig, open: OpenSpace) -> Self {
         let policy = Policy { lease: config.lease, max_failures: config.max_failures.max(1) };
-        let store = config.store.to_string_lossy().into_owned();
-        let core = Arc::new(Core::new(config.build, policy, config.locate, open, store));
+        let core = Arc::new(Core::new(config.build, policy, config.locate, open, config.store));
         tokio::spawn(Arc::clone(&core).watch_leases());
         if config.low_water > 0 {
             tokio::spawn(room::watch(Arc::clone(&core), config.low_water));
@@ -100,7 +98,8 @@ impl Coordinator {
     /// # Errors
     /// When the store cannot be listed.
     pub async fn take_up(&self) -> Result<Vec<(String, Result<(), String>)>, StoreError> {
-        let found = unfinished(Path::new(&self.core.store))?;
+        let Some(store) = &self.core.store else { return Ok(Vec::new()) };
+        let found = unfinished(store).await?;
         let mut taken = Vec::new();
         for Unfinished { table, wish } in found.into_iter().filter(|build| build.wish.wanted != Wanted::Cancelled) {
             // A complete table whose build folder was not removed is tidied up by that.

@@ -4,17 +4,16 @@ use crate::job::Job;
 use crate::replay::blocking;
 use crate::scheduler::{PauseCause, Phase, Policy, Worker};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use strata_games::{StateSpace, TableName};
-use strata_storage::StoreError;
+use strata_storage::{Place, Store, StoreError};
 use tokio::sync::{Notify, watch};
 use tonic::Status;
 
 /// Says where a table's directory is.
-pub type Locate = Arc<dyn Fn(&TableName) -> PathBuf + Send + Sync>;
+pub type Locate = Arc<dyn Fn(&TableName) -> Place + Send + Sync>;
 /// Opens the state space of a table; the sentence says why it cannot be done.
 pub type OpenSpace = Arc<dyn Fn(&TableName) -> Result<Box<dyn StateSpace>, String> + Send + Sync>;
 
@@ -58,8 +57,8 @@ pub struct Core {
     pub locate: Locate,
     /// How games are opened.
     pub open: OpenSpace,
-    /// What workers are told about where tables are.
-    pub store: String,
+    /// Where the tables of a cluster are, which workers are told; none in a build within one process.
+    pub store: Option<Store>,
     /// One submission at a time.
     pub submitting: tokio::sync::Mutex<()>,
     started: Instant,
@@ -85,7 +84,7 @@ impl Drop for Busy {
 
 impl Core {
     /// A coordinator without jobs.
-    pub fn new(build: String, policy: Policy, locate: Locate, open: OpenSpace, store: String) -> Self {
+    pub fn new(build: String, policy: Policy, locate: Locate, open: OpenSpace, store: Option<Store>) -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start_ms = u64::try_from(since_1970.as_millis()).unwrap_or(0);
         Core {
@@ -276,7 +275,7 @@ impl Core {
     /// Whether a worker that asks for a task may leave for good. Then it does not count any more.
     pub fn lets_go(&self, id: u64) -> bool {
         // A build within one process ends with its coordinator; workers of a network wait for the next one.
-        let over = self.dismissing.load(Ordering::Relaxed) || self.is_stopping() && self.store.is_empty();
+        let over = self.dismissing.load(Ordering::Relaxed) || self.is_stopping() && self.store.is_none();
         if over || self.is_draining(id) {
             self.forget(id);
             return true;
@@ -330,6 +329,8 @@ pub fn status_of(error: &StoreError) -> Status {
     match error {
         StoreError::NotPermitted { .. } | StoreError::ReadOnly { .. } => Status::permission_denied(message),
         StoreError::DiskFull { .. } => Status::resource_exhausted(message),
+        // Whoever leads now takes it.
+        StoreError::NotLeading { .. } => Status::unavailable(message),
         StoreError::BadName { .. } => Status::invalid_argument(message),
         StoreError::Other { .. } => Status::internal(message),
         _ => Status::failed_precondition(message),

@@ -57,7 +57,7 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
         let replayed = match replay(dir, plan, &stop).await {
             Ok(replayed) => replayed,
             Err(ReplayError::Stopped) => return Ok(settle(job).await),
-            Err(ReplayError::Store(error)) if error.is_disk_full() && !core.store.is_empty() => {
+            Err(ReplayError::Store(error)) if error.is_disk_full() && core.store.is_some() => {
                 tracing::warn!(table = %job.table, %error, "the store cannot be read while it is full; trying again");
                 tokio::select! {
                     () = core.stopped() => {}
@@ -225,5 +225,5 @@ pub async fn remove_build(dir: &TableDir) {
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    tracing::warn!(dir = %dir.root().display(), %error, "the table is complete, but its build folder cannot be removed");
+    tracing::warn!(dir = %dir.shown("").display(), %error, "the table is complete, but its build folder cannot be removed");
 }

@@ -8,7 +8,6 @@ use crate::record::{self, JOB_PATH, RECORD_FORMAT};
 use crate::wish::{Wanted, Wish, remember};
 use futures::Stream;
 use futures::stream;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use strata_proto::v1::{
     DrainRequest, JobRequest, JobStatus, ListReply, ListRequest, SubmitRequest, WatchRequest, WorkerStatus, WorkersReply,
     WorkersRequest,
 };
-use strata_storage::{Manifest, PutOutcome, StoreError, TableDir};
+use strata_storage::{Manifest, Place, PutOutcome, StoreError, TableDir};
 use tonic::{Request, Response, Status};
 
 /// Shortest time between two messages to one who watches.
@@ -178,9 +177,9 @@ pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused:
         }
         job.released().await;
     }
-    let root = (core.locate)(&name);
-    if let Some(manifest) = published(&root, &name).await? {
-        tidy(&root).await;
+    let place = (core.locate)(&name);
+    if let Some(manifest) = published(&place, &name).await? {
+        tidy(&place).await;
         let job = Arc::new(Job::complete(table, core.job_number(), priority, manifest));
         core.insert(Arc::clone(&job));
         return Ok(job);
@@ -195,13 +194,13 @@ pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused:
     .map_err(Status::invalid_argument)?;
     let plan = Plan::of(&*space).map_err(|error| Status::internal(error.to_string()))?;
     let (dir, lock) = blocking_call({
-        let root = root.clone();
-        move || open_dir(&root)
+        let place = place.clone();
+        move || open_dir(&place)
     })
     .await?
     .map_err(|error| status_of(&error))?;
     // Another process may have finished the table just before its lock became ours.
-    if let Some(manifest) = published(&root, &name).await? {
+    if let Some(manifest) = published(&place, &name).await? {
         remove_build(&dir).await;
         drop(lock);
         let job = Arc::new(Job::complete(table, core.job_number(), priority, manifest));
@@ -209,17 +208,17 @@ pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused:
         return Ok(job);
     }
     claim(&dir, &table, &core.build).await?;
-    let wish = Wish::of(&root);
+    let wish = Wish::of(&place).await;
     if wish.wanted == Wanted::Failed {
         return Err(Status::failed_precondition(format!(
             "the build of {table} has failed: {}; remove {} and submit it again to build it anew",
             wish.message,
-            root.display()
+            place.shown().display()
         )));
     }
     let wanted = if paused { Wanted::Paused } else { Wanted::Go };
     Wish::new(wanted, priority).put(&dir).await.map_err(|error| status_of(&error))?;
-    tracing::info!(%table, dir = %root.display(), tasks = plan.tasks.len(), "submitted");
+    tracing::info!(%table, dir = %place.shown().display(), tasks = plan.tasks.len(), "submitted");
     let build = Build { dir, space, plan: Arc::new(plan) };
     let job = Arc::new(Job::new(table, core.job_number(), priority, build));
     if paused {
@@ -230,35 +229,30 @@ pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused:
     Ok(job)
 }
 
-fn open_dir(root: &Path) -> Result<(TableDir, strata_storage::DirLock), StoreError> {
-    let dir = TableDir::open(root)?;
+fn open_dir(place: &Place) -> Result<(TableDir, strata_storage::DirLock), StoreError> {
+    let dir = place.open(None)?;
     let names = dir.foreign_files()?;
     if !names.is_empty() {
-        return Err(StoreError::Foreign { path: root.to_owned(), names });
+        return Err(StoreError::Foreign { path: dir.shown(""), names });
     }
     let lock = dir.lock()?;
     Ok((dir, lock))
 }
 
 /// The manifest of the complete table that a build of this name publishes, if there is one.
-async fn published(root: &Path, name: &TableName) -> Result<Option<Manifest>, Status> {
-    let path = root.join("table.json");
-    let read = blocking_call({
-        let path = path.clone();
-        move || std::fs::read(path)
-    });
-    let Ok(bytes) = read.await? else { return Ok(None) };
+async fn published(place: &Place, name: &TableName) -> Result<Option<Manifest>, Status> {
+    let Some(bytes) = place.get("table.json").await.map_err(|error| status_of(&error))? else { return Ok(None) };
     let manifest = Manifest::parse(&bytes).map_err(|error| {
         Status::failed_precondition(format!(
             "{} is damaged: {error}; `strata verify` says what is left of the table, or choose another directory",
-            path.display()
+            place.shown().join("table.json").display()
         ))
     })?;
     let table = name.published().to_string();
     if manifest.table != table {
         return Err(Status::failed_precondition(format!(
             "{} holds the table {}, not {table}; choose another directory",
-            root.display(),
+            place.shown().display(),
             manifest.table
         )));
     }
@@ -266,13 +260,17 @@ async fn published(root: &Path, name: &TableName) -> Result<Option<Manifest>, St
 }
 
 /// Removes the build folder that a build left when it was killed after it had published its table.
-async fn tidy(root: &Path) {
-    if !root.join("build").exists() {
+async fn tidy(place: &Place) {
+    let is_there = match place {
+        Place::Folder(folder) => folder.join("build").exists(),
+        Place::Bucket(..) => place.list("build").await.is_ok_and(|names| !names.is_empty()),
+    };
+    if !is_there {
         return;
     }
     let opened = blocking_call({
-        let root = root.to_owned();
-        move || TableDir::open(&root).and_then(|dir| dir.lock().map(|lock| (dir, lock)))
+        let place = place.clone();
+        move || place.open(None).and_then(|dir| dir.lock().map(|lock| (dir, lock)))
     });
     match opened.await {
         Ok(Ok((dir, lock))) => {
@@ -281,8 +279,12 @@ async fn tidy(root: &Path) {
         }
         // The one that published it is just about to do the same.
         Ok(Err(StoreError::Locked { .. })) => {}
-        Ok(Err(error)) => tracing::warn!(dir = %root.display(), %error, "the build folder of a complete table cannot be removed"),
-        Err(error) => tracing::warn!(dir = %root.display(), %error, "the build folder of a complete table cannot be removed"),
+        Ok(Err(error)) => {
+            tracing::warn!(dir = %place.shown().display(), %error, "the build folder of a complete table cannot be removed")
+        }
+        Err(error) => {
+            tracing::warn!(dir = %place.shown().display(), %error, "the build folder of a complete table cannot be removed")
+        }
     }
 }
 
@@ -302,13 +304,13 @@ async fn claim(dir: &TableDir, table: &str, build: &str) -> Result<(), Status> {
     match record::open::<record::Job>(&found) {
         Ok(job) if job.format != RECORD_FORMAT => Err(Status::failed_precondition(format!(
             "the build in {} was begun by version {} in another form ({}, not {RECORD_FORMAT}); go on with that version, or remove its build folder",
-            dir.root().display(),
+            dir.shown("").display(),
             job.build,
             job.format
         ))),
         Ok(job) if job.table != table => Err(Status::failed_precondition(format!(
             "{} holds an unfinished build of {}, not of {table}; choose another directory",
-            dir.root().display(),
+            dir.shown("").display(),
             job.table
         ))),
         Ok(_) => Ok(()),

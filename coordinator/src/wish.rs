@@ -5,11 +5,9 @@ use crate::core::Core;
 use crate::record::{self, RECORD_FORMAT};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use strata_games::TaskId;
-use strata_storage::{StoreError, TableDir};
+use strata_storage::{Place, Store, StoreError, TableDir};
 
 /// Where it is kept.
 const WISH_PATH: &str = "build/wish.json";
@@ -50,14 +48,15 @@ impl Wish {
     }
 
     /// What is written down beside a build; to run, where nothing sound is.
-    pub fn of(folder: &Path) -> Self {
-        let found = fs::read(folder.join(WISH_PATH)).ok().and_then(|bytes| record::open::<Wish>(&bytes).ok());
+    pub async fn of(place: &Place) -> Self {
+        let found = place.get(WISH_PATH).await.ok().flatten().and_then(|bytes| record::open::<Wish>(&bytes).ok());
         found.unwrap_or(Wish::new(Wanted::Go, 0))
     }
 
     /// Writes it down, unless that is what is there: a full disk need not hear of it.
     pub async fn put(&self, dir: &TableDir) -> Result<(), StoreError> {
-        if Self::of(dir.root()) == *self && dir.path(WISH_PATH).exists() {
+        let found = dir.get(WISH_PATH).await.ok().flatten().and_then(|bytes| record::open::<Wish>(&bytes).ok());
+        if found.as_ref() == Some(self) {
             return Ok(());
         }
         dir.put_over(WISH_PATH, record::seal(self)).await
@@ -73,21 +72,17 @@ pub struct Unfinished {
 }
 
 /// The unfinished builds of a store: one folder a table. What is no such folder is left alone.
-pub fn unfinished(store: &Path) -> Result<Vec<Unfinished>, StoreError> {
-    let entries = match fs::read_dir(store) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| StoreError::io("list", store, error))?,
-    };
-    let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    folders.sort();
-    let of_folder = |folder: PathBuf| {
-        let job = fs::read(folder.join(record::JOB_PATH)).ok()?;
+pub async fn unfinished(store: &Store) -> Result<Vec<Unfinished>, StoreError> {
+    let mut found = Vec::new();
+    for table in store.folders().await? {
+        let place = store.place(&table);
+        let Ok(Some(job)) = place.get(record::JOB_PATH).await else { continue };
         // A damaged one still says which table it was: the folder has its name. One that was moved aside has another, and is left alone.
-        let table = folder.file_name()?.to_string_lossy().into_owned();
-        let is_its_own = record::open::<record::Job>(&job).map_or(true, |job| job.table == table);
-        is_its_own.then(|| Unfinished { table, wish: Wish::of(&folder) })
-    };
-    Ok(folders.into_iter().filter_map(of_folder).collect())
+        if record::open::<record::Job>(&job).map_or(true, |job| job.table == table) {
+            found.push(Unfinished { wish: Wish::of(&place).await, table });
+        }
+    }
+    Ok(found)
 }
 
 /// A build as its folder shows it, by the names of its records; nothing is checked.
@@ -104,29 +99,25 @@ pub struct FoundBuild {
     pub commits: Vec<TaskId>,
 }
 
-/// The build in the folder of a table; `None` when none was begun.
-pub fn found(folder: &Path) -> Result<Option<FoundBuild>, StoreError> {
-    let Ok(job) = fs::read(folder.join(record::JOB_PATH)) else { return Ok(None) };
+/// The build in the place of a table; `None` when none was begun.
+pub async fn found(place: &Place) -> Result<Option<FoundBuild>, StoreError> {
+    let Some(job) = place.get(record::JOB_PATH).await? else { return Ok(None) };
     let Ok(job) = record::open::<record::Job>(&job) else { return Ok(None) };
-    let names = |of: &str| -> Vec<String> {
-        let entries = fs::read_dir(folder.join(of)).into_iter().flatten().flatten();
-        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned())).collect()
-    };
-    let task = |name: &String| {
-        let (stage, part) = name.split_once('.')?;
-        Some(TaskId { stage: stage.parse().ok()?, part: part.parse().ok()? })
-    };
+    let (stages, commits) = (place.list(record::LAYERS).await?, place.list(record::COMMITS).await?);
     Ok(Some(FoundBuild {
         table: job.table,
-        wanted: match Wish::of(folder).wanted {
+        wanted: match Wish::of(place).await.wanted {
             Wanted::Go => "unfinished",
             Wanted::Paused => "paused",
             Wanted::Cancelled => "cancelled",
             Wanted::Failed => "failed",
         },
-        builder: TableDir::open(folder)?.builder(),
-        stages: names(record::LAYERS).iter().filter_map(|name| name.parse().ok()).collect(),
-        commits: names(record::COMMITS).iter().filter_map(task).collect(),
+        builder: match place {
+            Place::Folder(_) => place.open(None)?.builder(),
+            Place::Bucket(..) => None,
+        },
+        stages: stages.iter().filter_map(|path| record::stage_of_path(path)).collect(),
+        commits: commits.iter().filter_map(|path| record::commit_of_path(path)).collect(),
     }))
 }
 

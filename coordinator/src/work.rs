@@ -2,7 +2,7 @@
 //! its record is durable; results of different tasks wait side by side.
 
 use crate::content::{content_of, message_of_file};
-use crate::core::{Core, blocking_call, status_of};
+use crate::core::{Core, status_of};
 use crate::drive::{Recorded, put_commit, remove};
 use crate::job::Job;
 use crate::plan::TaskIndex;
@@ -20,7 +20,7 @@ use strata_proto::v1::{
     CompleteReply, CompleteRequest, FailReply, FailRequest, HeartbeatReply, HeartbeatRequest, LeaseReply, LeaseRequest,
     LeaveReply, LeaveRequest, RegisterReply, RegisterRequest, Task,
 };
-use strata_storage::FileRecord;
+use strata_storage::{FileRecord, Store};
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
@@ -89,7 +89,8 @@ impl Work for WorkService {
         let worker_id = self.core.register(name, request.memory_bytes, request.threads);
         tracing::info!(worker = %request.name, worker_id, memory = request.memory_bytes, threads = request.threads, "registered");
         let lease_ms = u64::try_from(self.core.policy.lease.as_millis()).unwrap_or(u64::MAX);
-        Ok(Response::new(RegisterReply { worker_id, lease_ms, store: self.core.store.clone() }))
+        let store = self.core.store.as_ref().map_or_else(String::new, Store::shown);
+        Ok(Response::new(RegisterReply { worker_id, lease_ms, store }))
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseReply>, Status> {
@@ -209,14 +210,13 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
     };
     let content = content_of(&build.plan, task, &request).map_err(refuse)?;
     // Catches workers that write to another directory than the coordinator reads, before the table depends on it.
-    let missing = blocking_call({
-        let (dir, files) = (build.dir.clone(), content.outputs.clone());
-        move || {
-            let found = |path: &str| std::fs::metadata(dir.path(path)).map(|file| file.len()).ok();
-            files.into_iter().find(|file| found(&file.path) != Some(file.bytes)).map(|file| dir.path(&file.path))
+    let mut missing = None;
+    for file in &content.outputs {
+        if build.dir.length(&file.path).await.map_err(|error| status_of(&error))? != Some(file.bytes) {
+            missing = Some(build.dir.shown(&file.path));
+            break;
         }
-    });
-    let missing = missing.await?;
+    }
     loop {
         let mut changes = job.changes();
         changes.mark_unchanged();
@@ -235,7 +235,7 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
             Some(None) => {
                 let path = missing.as_ref().map_or_else(String::new, |path| path.display().to_string());
                 return Err(refuse(format!(
-                    "worker {worker} says it wrote {path}, but it is not there; do worker and coordinator use the same directory?"
+                    "worker {worker} says it wrote {path}, but it is not there; do worker and coordinator use the same store?"
                 )));
             }
             Some(Some(Offer::Conflict(message))) => {

@@ -92,10 +92,11 @@ impl BucketLead {
     }
 
     /// Renews the lease as long as it can. Returns why it could not any more: from then on nothing can be written through this bucket.
-    /// May be dropped at any moment, and called again.
+    /// May be dropped at any moment, and called again soon.
     pub async fn keep(&mut self) -> StoreError {
         loop {
-            tokio::time::sleep(self.lasts / RENEWALS).await;
+            let due = self.until.saturating_sub(self.lasts) + self.lasts / RENEWALS;
+            tokio::time::sleep(due.saturating_sub(fence::now())).await;
             let sent = fence::now();
             let lease = Lease { leader: self.leader.clone(), count: self.count + 1, free: false };
             let left = self.until.saturating_sub(sent);
@@ -118,6 +119,7 @@ impl BucketLead {
                 },
                 Ok(Err(error)) if fence::now() < self.until => {
                     tracing::warn!(%error, "the lead cannot be renewed; trying again");
+                    tokio::time::sleep(self.lasts / 20).await;
                 }
                 Ok(Err(_)) | Err(_) => {
                     self.bucket.fence().open_until(Duration::ZERO);

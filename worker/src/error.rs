@@ -25,6 +25,9 @@ pub enum WorkerError {
     /// This build or this machine computes wrong numbers.
     #[error("the self-test failed, so nothing this worker computes can be trusted: {0}")]
     SelfTest(String),
+    /// The store that the coordinator names cannot be used from here.
+    #[error("cannot use the coordinator's store: {0}")]
+    Store(#[source] StoreError),
     /// The threads could not be started.
     #[error("cannot start {threads} threads: {cause}; ask for fewer with --threads")]
     Threads {

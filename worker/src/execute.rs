@@ -4,7 +4,7 @@ use crate::control::Control;
 use crate::convert;
 use crate::error::{IoFault, panic_message};
 use crate::file_io::FileIo;
-use crate::run::Locate;
+use crate::run::Found;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use strata_games::{StateSpace, TableName, TaskError, TaskId, TaskPlan};
@@ -66,7 +66,7 @@ impl Tables {
         Self { games, opened: Mutex::default() }
     }
 
-    fn open(&self, name: &str, locate: &Locate) -> Result<OpenTable, String> {
+    fn open(&self, name: &str, found: &Found) -> Result<OpenTable, String> {
         let mut tables = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = tables.iter().position(|(known, _)| known == name) {
             let table = tables.remove(at);
@@ -77,7 +77,7 @@ impl Tables {
         let parsed: TableName =
             name.parse().map_err(|error| format!("the coordinator names a table this build does not know: {error}"))?;
         let space = (self.games)(&parsed)?;
-        let dir = TableDir::open(&locate(&parsed)).map_err(|error| error.to_string())?;
+        let dir = (found.locate)(&parsed).open(found.shelf.as_ref()).map_err(|error| error.to_string())?;
         let open = OpenTable { space, dir };
         if tables.len() == Self::KEPT {
             tables.remove(0);
@@ -93,7 +93,7 @@ pub(crate) struct Job {
     pub(crate) control: Arc<Control>,
     pub(crate) pool: Arc<rayon::ThreadPool>,
     pub(crate) tables: Arc<Tables>,
-    pub(crate) locate: Locate,
+    pub(crate) found: Found,
     pub(crate) memory_bytes: u64,
 }
 
@@ -108,7 +108,7 @@ impl Job {
     }
 
     fn prepare_and_run(&self) -> Ended {
-        let table = match self.tables.open(&self.task.table, &self.locate) {
+        let table = match self.tables.open(&self.task.table, &self.found) {
             Ok(table) => table,
             Err(why) => return Ended::failed(Reason::Error, &why),
         };

@@ -255,9 +255,14 @@ impl<'a> FileIo<'a> {
         let Some(record) = self.inputs.get(&id) else {
             return self.fail(IoFault::Plan(format!("it reads {id:?}, which is no input of the task")));
         };
-        let opened = verified::verify(self.dir, record)
-            .map_err(|(path, cause)| IoFault::BadInput { path, cause })
-            .and_then(|()| self.dir.open_shard(&self.table, record).map_err(bad_input));
+        let open = || {
+            verified::verify(self.dir, record)
+                .map_err(|(path, cause)| IoFault::BadInput { path, cause })
+                .and_then(|()| self.dir.open_shard(&self.table, record).map_err(bad_input))
+        };
+        // Another thread may have made room on the shelf just then.
+        let is_there = || self.dir.path(&record.path).exists();
+        let opened = open().or_else(|fault| if is_there() { Err(fault) } else { open() });
         match opened {
             Ok(file) => Ok((file, record)),
             Err(fault) => self.fail(fault),
@@ -290,8 +295,10 @@ impl<'a> FileIo<'a> {
             return self.fail(IoFault::Plan(format!("it writes {artifact:?}, and there is no such shard")));
         };
         // A second copy of the last task, whose first copy was faster.
-        if self.dir.path("table.json").exists() {
-            return self.fail(IoFault::Complete(self.dir.root().to_owned()));
+        match self.dir.is_published() {
+            Ok(false) => {}
+            Ok(true) => return self.fail(IoFault::Complete(self.dir.shown(""))),
+            Err(error) => return self.fail(IoFault::Write { artifact, source: error.into() }),
         }
         let (first_rank, universe) = (run.start, run.end - run.start);
         let target =

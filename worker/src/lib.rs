@@ -25,4 +25,4 @@ mod writer;
 
 pub use error::{IoFault, WorkerError};
 pub use game_table::GameTable;
-pub use run::{Locate, Notice, Tables, WorkerConfig, run_worker};
+pub use run::{CacheConfig, Locate, Notice, Tables, WorkerConfig, run_worker};

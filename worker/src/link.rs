@@ -9,6 +9,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 use strata_proto::v1::work_client::WorkClient;
 use strata_proto::{MAX_MESSAGE_BYTES, reason};
+use strata_storage::StoreError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
@@ -27,6 +28,8 @@ pub(crate) enum CallError {
     Unknown,
     /// It answered that the call is wrong, or is in trouble for good.
     Refused(String),
+    /// What it names as the store cannot be used from here.
+    Store(StoreError),
     /// It was away for longer than the worker's patience.
     Away { waited: Duration, last: String },
 }

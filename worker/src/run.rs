@@ -24,6 +24,7 @@ use strata_games::TableName;
 use strata_proto::v1::complete_reply::Verdict;
 use strata_proto::v1::fail_request::Reason;
 use strata_proto::{PROTOCOL, v1};
+use strata_storage::{Place, Shelf, Store, StoreError};
 use tokio::sync::{oneshot, watch};
 use tonic::transport::Channel;
 
@@ -36,30 +37,55 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// How long a worker that was told to stop tries to hand in a task that is just finished.
 const LAST_RESULT: Duration = Duration::from_secs(15);
 
-/// Where a table lives on this machine.
-pub type Locate = Arc<dyn Fn(&TableName) -> PathBuf + Send + Sync>;
+/// Where a table lives.
+pub type Locate = Arc<dyn Fn(&TableName) -> Place + Send + Sync>;
+
+/// Where copies of the files of an object store are kept.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// The folder; made when it is needed and missing.
+    pub folder: PathBuf,
+    /// Bytes that may be in it.
+    pub bytes: u64,
+}
 
 /// Where the tables are.
 #[derive(Clone)]
 pub enum Tables {
     /// Each in a directory of its own.
     At(Locate),
-    /// In the directory that the coordinator names, a folder for each.
-    AsTold,
+    /// In the directory or the object store that the coordinator names, a folder for each.
+    AsTold {
+        /// Where copies are kept, if it is an object store.
+        cache: CacheConfig,
+        /// Whether an object store without TLS will do.
+        allow_http: bool,
+    },
     /// In this one, whatever the coordinator calls it: the same directory may have another path here.
     Under(PathBuf),
 }
 
 impl Tables {
-    /// The directory of a table, where the coordinator says that they are in `store`.
-    fn locate(&self, store: &str) -> Locate {
-        let under = |folder: PathBuf| -> Locate { Arc::new(move |name| folder.join(name.to_string())) };
-        match self {
-            Tables::At(locate) => Arc::clone(locate),
-            Tables::AsTold => under(store.into()),
-            Tables::Under(folder) => under(folder.clone()),
-        }
+    /// Where a table is, when the coordinator says that they are in `store`, and where copies of its files are kept.
+    fn find(&self, store: &str) -> Result<Found, StoreError> {
+        let under = |store: Store| -> Locate { Arc::new(move |name| store.place(&name.to_string())) };
+        let (locate, shelf) = match self {
+            Tables::At(locate) => (Arc::clone(locate), None),
+            Tables::Under(folder) => (under(Store::Folder(folder.clone())), None),
+            Tables::AsTold { cache, allow_http } => match Store::open(store, *allow_http)? {
+                store @ Store::Folder(_) => (under(store), None),
+                store @ Store::Bucket(_) => (under(store), Some(Shelf::open(&cache.folder, cache.bytes)?)),
+            },
+        };
+        Ok(Found { locate, shelf })
     }
+}
+
+/// Where tables were found to be.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub(crate) locate: Locate,
+    pub(crate) shelf: Option<Shelf>,
 }
 
 /// What a worker is.
@@ -132,6 +158,7 @@ pub(crate) async fn run_with(
     match lived {
         Ok(()) | Err(CallError::Stopped) => Ok(()),
         Err(CallError::Refused(why)) => Err(WorkerError::Refused(why)),
+        Err(CallError::Store(error)) => Err(WorkerError::Store(error)),
         Err(CallError::Away { waited, last }) => Err(WorkerError::Away { waited, last }),
         // `live` registers again; only a registration that is itself answered so ends here.
         Err(CallError::Unknown) => Err(WorkerError::Refused("it does not accept registrations".into())),
@@ -164,11 +191,17 @@ enum Next {
 
 impl Worker {
     async fn live(&self) -> Result<(), CallError> {
+        // A store is opened once: its shelf has this process's name on it.
+        let mut opened: Option<(String, Found)> = None;
         loop {
             let registered = self.register().await?;
             self.known_as.store(registered.worker_id, Ordering::Relaxed);
             let lease = Duration::from_millis(registered.lease_ms.max(1));
-            let locate = self.config.tables.locate(&registered.store);
+            let found = match opened.take() {
+                Some((store, found)) if store == registered.store => found,
+                _ => self.config.tables.find(&registered.store).map_err(CallError::Store)?,
+            };
+            opened = Some((registered.store, found.clone()));
             loop {
                 let task = match self.lease(registered.worker_id).await {
                     Ok(Some(task)) => task,
@@ -176,7 +209,7 @@ impl Worker {
                     Err(CallError::Unknown) => break,
                     Err(other) => return Err(other),
                 };
-                match self.work(registered.worker_id, lease, task, &locate).await {
+                match self.work(registered.worker_id, lease, task, &found).await {
                     Next::Lease => {}
                     Next::Register => break,
                     Next::Leave => return Ok(()),
@@ -236,13 +269,13 @@ impl Worker {
     }
 
     /// Runs one task and reports how it ended.
-    async fn work(&self, worker_id: u64, lease: Duration, task: v1::Task, locate: &Locate) -> Next {
+    async fn work(&self, worker_id: u64, lease: Duration, task: v1::Task, found: &Found) -> Next {
         let ticket = Ticket { worker_id, table: task.table.clone(), stage: task.stage, part: task.part, token: task.token };
         tracing::debug!(task = %ticket, attempt = task.attempt, "task leased");
         let started = Instant::now();
         let control = Arc::new(Control::default());
         let _stop_on_drop = StopOnDrop(Arc::clone(&control));
-        let mut running = self.start(task, Arc::clone(&control), locate);
+        let mut running = self.start(task, Arc::clone(&control), found);
         let mut beating = std::pin::pin!(self.heartbeats(&ticket, lease, &control));
         let mut silent = false;
         let mut leaving = false;
@@ -297,12 +330,12 @@ impl Worker {
                 Next::Lease
             }
             // The next lease says whether the coordinator is really gone.
-            Err(CallError::Away { .. }) | Ok(()) => Next::Lease,
+            Err(CallError::Away { .. } | CallError::Store(_)) | Ok(()) => Next::Lease,
         }
     }
 
     /// Starts the kernel on a thread of its own.
-    fn start(&self, task: v1::Task, control: Arc<Control>, locate: &Locate) -> oneshot::Receiver<Ended> {
+    fn start(&self, task: v1::Task, control: Arc<Control>, found: &Found) -> oneshot::Receiver<Ended> {
         let (send, receive) = oneshot::channel();
         let memory_bytes = match task.memory_bytes {
             0 => self.config.memory_bytes,
@@ -313,7 +346,7 @@ impl Worker {
             control,
             pool: Arc::clone(&self.pool),
             tables: Arc::clone(&self.tables),
-            locate: Arc::clone(locate),
+            found: found.clone(),
             memory_bytes,
         };
         let spawned = std::thread::Builder::new().name("strata-task".into()).spawn(move || {

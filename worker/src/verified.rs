@@ -10,7 +10,7 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
-use strata_storage::{Digest, FileRecord, TableDir, check_file};
+use strata_storage::{Digest, FileRecord, TableDir, check_copy};
 
 #[derive(PartialEq, Eq)]
 struct Known {
@@ -22,20 +22,39 @@ struct Known {
 
 static VERIFIED: LazyLock<Mutex<HashMap<PathBuf, Known>>> = LazyLock::new(Mutex::default);
 
-/// Checks that a file is what its record says, by content. The error is its path and what is wrong.
+/// Checks that a file is what its record says, by content; one of an object store is copied here first. The error is its path and what is wrong.
 pub(crate) fn verify(dir: &TableDir, record: &FileRecord) -> Result<(), (PathBuf, String)> {
     let path = dir.path(&record.path);
-    let fail = |cause: String| (path.clone(), cause);
+    let fetch = || dir.fetch(record).map_err(|error| (dir.shown(&record.path), error.to_string()));
+    if fetch()? {
+        if let Ok(now) = state_of(&path, record) {
+            VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).insert(path, now);
+        }
+        return Ok(());
+    }
+    match verify_file(dir, record, &path) {
+        // A copy that went bad on this disk is no reason to doubt what it was made of.
+        Err((_, cause)) if dir.discard_copy(record) => {
+            tracing::warn!(path = %path.display(), cause, "a copy in the cache is damaged; it is made again");
+            fetch()?;
+            verify_file(dir, record, &path)
+        }
+        verified => verified,
+    }
+}
+
+fn verify_file(dir: &TableDir, record: &FileRecord, path: &Path) -> Result<(), (PathBuf, String)> {
+    let fail = |cause: String| (path.to_owned(), cause);
     // Taken before the hash: a change in between makes the next look differ, and the file is hashed again.
-    let now = state_of(&path, record).map_err(fail)?;
+    let now = state_of(path, record).map_err(fail)?;
     if now.bytes != record.bytes {
         return Err(fail(format!("it has {} bytes instead of {}", now.bytes, record.bytes)));
     }
-    if VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).get(&path) == Some(&now) {
+    if VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).get(path) == Some(&now) {
         return Ok(());
     }
-    check_file(dir, record).map_err(|error| fail(error.to_string()))?;
-    VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), now);
+    check_copy(dir, record).map_err(|error| fail(error.to_string()))?;
+    VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), now);
     Ok(())
 }
 

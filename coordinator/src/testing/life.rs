@@ -45,7 +45,7 @@ impl Life {
     /// With leases of this length.
     pub fn with_lease(root: &Path, lease: Duration) -> Life {
         let dir = root.to_owned();
-        let mut config = CoordinatorConfig::new(BUILD, Arc::new(move |_| dir.clone()));
+        let mut config = CoordinatorConfig::new(BUILD, Arc::new(move |_| dir.clone().into()));
         config.lease = lease;
         let coordinator = Coordinator::start_with(config, Arc::new(|name| Ok(Box::new(space_of(&name.to_string())))));
         let in_process = coordinator.serve_in_process();
