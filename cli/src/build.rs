@@ -162,7 +162,7 @@ async fn build(
                 env!("CARGO_PKG_VERSION"),
                 memory,
                 resources::share(threads, args.workers.into(), number),
-                Tables::At(Arc::clone(&locate)),
+                Tables::At(Arc::clone(&locate), None),
             );
             workers.spawn(run_worker(service.channel(), config, stopped.clone()));
         }

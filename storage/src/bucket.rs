@@ -86,7 +86,8 @@ impl Bucket {
                 what: "it has more than a bucket and a prefix; credentials go into the environment".into(),
             });
         }
-        let (scheme, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|error| bad(error.to_string()))?;
+        let unknown = || bad("a store is a directory, or s3://, gs:// or az:// with a bucket and a prefix".into());
+        let (scheme, prefix) = ObjectStoreScheme::parse(&parsed).map_err(|_| unknown())?;
         let mut options = ClientOptions::new().with_timeout(REQUEST).with_connect_timeout(CONNECT);
         if allow_http {
             options = options.with_allow_http(true);
@@ -114,7 +115,7 @@ impl Bucket {
                 let builder = MicrosoftAzureBuilder::from_env().with_url(url).with_retry(retry);
                 Arc::new(builder.with_client_options(options).build().map_err(unfit)?)
             }
-            _ => return Err(bad("a store is a directory, or s3://, gs:// or az:// with a bucket and a prefix".into())),
+            _ => return Err(unknown()),
         };
         Ok(Self::of(objects, prefix, url.trim_end_matches('/').to_owned()))
     }

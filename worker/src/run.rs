@@ -52,8 +52,8 @@ pub struct CacheConfig {
 /// Where the tables are.
 #[derive(Clone)]
 pub enum Tables {
-    /// Each in a directory of its own.
-    At(Locate),
+    /// Each in a place of its own. Where that is in an object store, copies are kept on the shelf.
+    At(Locate, Option<Shelf>),
     /// In the directory or the object store that the coordinator names, a folder for each.
     AsTold {
         /// Where copies are kept, if it is an object store.
@@ -70,7 +70,7 @@ impl Tables {
     fn find(&self, store: &str) -> Result<Found, StoreError> {
         let under = |store: Store| -> Locate { Arc::new(move |name| store.place(&name.to_string())) };
         let (locate, shelf) = match self {
-            Tables::At(locate) => (Arc::clone(locate), None),
+            Tables::At(locate, shelf) => (Arc::clone(locate), shelf.clone()),
             Tables::Under(folder) => (under(Store::Folder(folder.clone())), None),
             Tables::AsTold { cache, allow_http } => match Store::open(store, *allow_http)? {
                 store @ Store::Folder(_) => (under(store), None),

@@ -105,7 +105,13 @@ async fn channel(script: &Arc<Script>, absent: u32) -> Channel {
 
 fn config(root: &std::path::Path) -> WorkerConfig {
     let root = root.to_owned();
-    WorkerConfig::new("a worker", "strata test", 1 << 30, 2, Tables::At(Arc::new(move |name| root.join(name.to_string()))))
+    WorkerConfig::new(
+        "a worker",
+        "strata test",
+        1 << 30,
+        2,
+        Tables::At(Arc::new(move |name| root.join(name.to_string()).into()), None),
+    )
 }
 
 fn task(stage: u32) -> v1::Task {
