@@ -16,7 +16,7 @@ const BUILD: &str = "strata of the tests";
 
 fn locate(root: &Path) -> Locate {
     let root = root.to_owned();
-    Arc::new(move |name| root.join(name.to_string()))
+    Arc::new(move |name| root.join(name.to_string()).into())
 }
 
 /// Watches a job until something is true of it.
@@ -47,7 +47,7 @@ async fn build(table: &str, root: &Path, workers: usize, threads: usize) -> JobS
     let (say, stop) = watch::channel(false);
     let mut running = JoinSet::new();
     for i in 0..workers {
-        let config = WorkerConfig::new(format!("worker {i}"), BUILD, 1 << 30, threads, Tables::At(locate(root)));
+        let config = WorkerConfig::new(format!("worker {i}"), BUILD, 1 << 30, threads, Tables::At(locate(root), None));
         running.spawn(run_worker(service.channel(), config, stop.clone()));
     }
     let status = watch_until(&mut jobs, table, |status| status.state() == JobState::Complete).await;
@@ -96,7 +96,7 @@ async fn workers_that_come_and_go_leave_no_trace_in_the_table() {
     let spawn = |name: &str, stop: watch::Receiver<bool>| {
         tokio::spawn(run_worker(
             service.channel(),
-            WorkerConfig::new(name, BUILD, 1 << 30, 1, Tables::At(locate(dir.path()))),
+            WorkerConfig::new(name, BUILD, 1 << 30, 1, Tables::At(locate(dir.path()), None)),
             stop,
         ))
     };
@@ -132,7 +132,7 @@ async fn an_input_damaged_during_the_build_is_made_again() {
     let mut jobs = JobsClient::new(service.channel());
     jobs.submit(SubmitRequest { table: "2048-2x3".into(), priority: 0 }).await.unwrap();
     let (say, stop) = watch::channel(false);
-    let config = WorkerConfig::new("a worker", BUILD, 1 << 30, 1, Tables::At(locate(dir.path())));
+    let config = WorkerConfig::new("a worker", BUILD, 1 << 30, 1, Tables::At(locate(dir.path()), None));
     let mut worker = tokio::spawn(run_worker(service.channel(), config.clone(), stop));
     watch_until(&mut jobs, "2048-2x3", |status| status.tasks_done >= 1).await;
     say.send(true).unwrap();
