@@ -1,6 +1,7 @@
 //! What the verbs of a cluster share: how to reach the coordinator, and what is said of jobs and workers.
 
 pub mod client;
+pub mod metrics;
 pub mod steer;
 pub mod tls;
 pub mod view;
