@@ -47,10 +47,11 @@ impl WorkService {
     /// The first task that any job has for a worker.
     fn find_task(&self, worker: &Worker) -> Option<Task> {
         let now = self.core.now();
-        let others = self.core.others(worker.id);
         // Copies of slow tasks only when no job has anything else.
         for is_copy in [false, true] {
             for job in self.core.jobs() {
+                let has_failed = |scheduler: &mut Scheduler| Some(scheduler.has_failed(worker.id));
+                let others = if job.peek(has_failed).unwrap_or(false) { self.core.others(worker.id) } else { Vec::new() };
                 let lease = |scheduler: &mut Scheduler| {
                     if is_copy { scheduler.lease_copy(now, worker) } else { scheduler.lease_among(now, worker, &others) }
                 };

@@ -117,6 +117,7 @@ impl Scheduler {
         self.tasks[task] = TaskState::Leased;
         self.note(task, "coordinator", &failure.message);
         self.leases.insert(token, lease);
+        self.no_copy_before = None;
         let cause = if failure.disk_full { PauseCause::DiskFull } else { PauseCause::Failures };
         self.pause(cause, failure.message.clone());
     }
@@ -202,7 +203,11 @@ impl Scheduler {
         self.bytes += commit.content.outputs.iter().map(|file| file.bytes).sum::<u64>();
         self.cost_done += planned.plan.cost;
         self.tasks_done += 1;
-        self.stages[planned.id.stage as usize].unfinished -= 1;
+        let stage = &mut self.stages[planned.id.stage as usize];
+        stage.unfinished -= 1;
+        if stage.unfinished == 0 {
+            self.complete.insert(planned.id.stage);
+        }
         commit.content.outputs.iter().for_each(|file| {
             self.expected.remove(&artifact_of(file));
         });
