@@ -55,7 +55,7 @@ pub struct Metrics {
     pub positions: IntCounter,
 }
 
-/// A name, a label or none, and the value of each label: what cannot go wrong with constants.
+/// Why nothing goes wrong where metrics are made: all their names are in this file.
 const SOUND: &str = "the names of metrics are sound and differ";
 
 fn register<C: Collector + Clone + 'static>(registry: &Registry, made: prometheus::Result<C>) -> C {
