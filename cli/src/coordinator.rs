@@ -4,7 +4,7 @@
 
 use crate::cluster::lead::Lead;
 use crate::cluster::tls::{self, expect_safe};
-use crate::cluster::{self, LISTEN};
+use crate::cluster::{self, LISTEN, metrics};
 use crate::failure::{Failure, chain};
 use crate::output::{self, shell_quote};
 use crate::resources;
@@ -50,6 +50,12 @@ pub struct Args {
     /// Write the address to this file once it listens
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
+    /// Serve /metrics (Prometheus) and /healthz on this address, over plain HTTP
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+    /// Let --metrics listen for other machines, on a network that you trust; it tells names of tables and how far they are
+    #[arg(long, requires = "metrics")]
+    metrics_insecure: bool,
     /// End when all jobs are over: there was one, and none is left
     #[arg(long)]
     idle_exit: bool,
@@ -82,6 +88,7 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     let shown = shell_quote(&store.shown()).into_owned();
     let tls = args.tls.as_deref().map(tls::read).transpose()?;
     expect_safe(&args.listen, tls.is_some(), args.insecure)?;
+    args.metrics.iter().try_for_each(|address| metrics::expect_told(address, args.insecure || args.metrics_insecure))?;
     let cannot = |e: std::io::Error| {
         Failure::failed(format!("cannot listen on {}: {e}", args.listen))
             .help("--listen HOST:PORT names another address; port 0 takes a free one")
@@ -128,6 +135,9 @@ async fn serve_until_over(
         async move { coordinator.serve(listener, tls).await }
     });
     output::note(&format!("listening on {address}; the tables are in {shown}"));
+    if let Some(address) = &args.metrics {
+        metrics::serve(&coordinator, address).await?;
+    }
     let taken = coordinator.take_up().await.map_err(|e| Failure::failed(chain(&e)))?;
     for (table, went) in taken {
         match went {

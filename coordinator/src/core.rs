@@ -1,6 +1,7 @@
 //! What the services, the drivers of the jobs and the clock share.
 
 use crate::job::Job;
+use crate::metrics::Metrics;
 use crate::replay::blocking;
 use crate::scheduler::{PauseCause, Phase, Policy, Worker};
 use std::collections::BTreeMap;
@@ -61,6 +62,8 @@ pub struct Core {
     pub store: Option<Store>,
     /// One submission at a time.
     pub submitting: tokio::sync::Mutex<()>,
+    /// What is counted.
+    pub metrics: Metrics,
     started: Instant,
     jobs: Mutex<BTreeMap<String, Arc<Job>>>,
     workers: Mutex<BTreeMap<u64, Known>>,
@@ -94,6 +97,7 @@ impl Core {
             open,
             store,
             submitting: tokio::sync::Mutex::new(()),
+            metrics: Metrics::default(),
             started: Instant::now(),
             jobs: Mutex::new(BTreeMap::new()),
             workers: Mutex::new(BTreeMap::new()),
@@ -314,7 +318,9 @@ impl Core {
                 if job.peek(|scheduler| scheduler.has_straggler(now).then_some(())).is_some() {
                     self.wake();
                 }
-                if due && job.schedule(|scheduler| scheduler.expire(now)).is_some_and(|late| late > 0) {
+                let late = if due { job.schedule(|scheduler| scheduler.expire(now)).unwrap_or(0) } else { 0 };
+                self.metrics.expired.inc_by(late as u64);
+                if late > 0 {
                     tracing::warn!(table = %job.table, "a lease was not renewed in time; its task is given out again");
                     self.wake();
                 }

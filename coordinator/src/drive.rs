@@ -91,7 +91,7 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
                     () = job.kicked() => {}
                 },
                 Action::Stitch(stage) => {
-                    stitch_stage(job, build, &mut keys, stage).await;
+                    stitch_stage(core, job, build, &mut keys, stage).await;
                     core.wake();
                 }
                 Action::Recheck => {
@@ -122,7 +122,7 @@ async fn settle(job: &Job) -> Option<Manifest> {
 }
 
 /// Checks a stage, writes its record, removes what it replaces and what nobody reads any more. Errors end up in the job's state.
-async fn stitch_stage(job: &Job, build: &Build, keys: &mut KeyCounts, stage: StitchJob) {
+async fn stitch_stage(core: &Core, job: &Job, build: &Build, keys: &mut KeyCounts, stage: StitchJob) {
     let dir = &build.dir;
     let number = stage.stage;
     let record = match stitch(&build.plan, keys, &stage) {
@@ -138,6 +138,7 @@ async fn stitch_stage(job: &Job, build: &Build, keys: &mut KeyCounts, stage: Sti
         job.schedule(|scheduler| scheduler.stitch_failed(number, full, message));
         return;
     }
+    core.metrics.stitched();
     let garbage = job.schedule(|scheduler| scheduler.stitched(number)).unwrap_or_default();
     tracing::debug!(table = %job.table, stage = number, removed = garbage.len(), "stitched");
     // From here on only tidying: what is left over if this is interrupted goes when the store is read again.

@@ -27,6 +27,7 @@ mod core;
 mod drive;
 mod job;
 mod jobs;
+mod metrics;
 pub mod plan;
 mod publish;
 pub mod record;

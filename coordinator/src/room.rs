@@ -89,7 +89,7 @@ pub(crate) async fn watch(core: Arc<Core>, mark: u64) {
 }
 
 /// Bytes that can still be written where a job builds.
-async fn free_bytes(job: &Arc<Job>) -> Option<u64> {
+pub(crate) async fn free_bytes(job: &Arc<Job>) -> Option<u64> {
     let dir = job.build.as_ref()?.dir.clone();
     blocking_call(move || dir.free_bytes().ok()).await.ok()?
 }

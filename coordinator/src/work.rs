@@ -47,15 +47,17 @@ impl WorkService {
     /// The first task that any job has for a worker.
     fn find_task(&self, worker: &Worker) -> Option<Task> {
         let now = self.core.now();
-        let others = self.core.others(worker.id);
         // Copies of slow tasks only when no job has anything else.
         for is_copy in [false, true] {
             for job in self.core.jobs() {
+                let has_failed = |scheduler: &mut Scheduler| Some(scheduler.has_failed(worker.id));
+                let others = if job.peek(has_failed).unwrap_or(false) { self.core.others(worker.id) } else { Vec::new() };
                 let lease = |scheduler: &mut Scheduler| {
                     if is_copy { scheduler.lease_copy(now, worker) } else { scheduler.lease_among(now, worker, &others) }
                 };
                 if let Some(assignment) = job.serve(lease).flatten() {
                     tracing::debug!(table = %job.table, task = %assignment.id, token = assignment.token, worker = %worker.name, is_copy, "leased");
+                    self.core.metrics.copies.inc_by(u64::from(is_copy));
                     return Some(task_message(&job, assignment));
                 }
             }
@@ -158,6 +160,9 @@ impl Work for WorkService {
         let message: String = r.message.chars().take(LONGEST_MESSAGE).collect();
         let action = job.serve(|scheduler| scheduler.fail(id, r.token, r.reason(), &message)).unwrap_or(FailAction::Ignored);
         tracing::info!(table = %job.table, task = %id, %worker, reason = r.reason().as_str_name(), %message, ?action, "given back");
+        if action != FailAction::Ignored {
+            self.core.metrics.failed(r.reason());
+        }
         if let FailAction::CheckInputs(task) = action
             && let Some(busy) = self.core.busy()
         {
@@ -240,6 +245,7 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
             }
             Some(Some(Offer::Conflict(message))) => {
                 tracing::error!(table = %job.table, %message, "the build stops");
+                core.metrics.conflicts.inc();
                 return Ok(Verdict::Conflict);
             }
             Some(Some(Offer::Pending)) => {
@@ -271,13 +277,15 @@ async fn record_result(core: &Core, job: &Job, commit: &Commit) -> Result<Verdic
     let id = commit.id();
     let verdict = match put_commit(&build.dir, commit).await {
         Ok(Recorded::Durable) => {
-            job.schedule(|scheduler| scheduler.committed(id));
+            let positions = job.schedule(|scheduler| scheduler.committed(id)).unwrap_or(0);
+            core.metrics.finished(build.plan.stages[id.stage as usize].pass, commit.elapsed_ms, positions);
             tracing::debug!(table = %job.table, task = %id, worker = %commit.worker, ms = commit.elapsed_ms, "committed");
             Ok(Verdict::Accepted)
         }
         Ok(Recorded::Conflict(stored)) => {
             let message = job.schedule(|scheduler| scheduler.commit_conflicts(id, &stored)).unwrap_or_default();
             tracing::error!(table = %job.table, %message, "the build stops");
+            core.metrics.conflicts.inc();
             Ok(Verdict::Conflict)
         }
         Err(error) => {

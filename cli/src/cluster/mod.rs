@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod lead;
+pub mod metrics;
 pub mod steer;
 pub mod tls;
 pub mod view;

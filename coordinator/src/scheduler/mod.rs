@@ -184,9 +184,14 @@ pub struct Scheduler {
     /// How often a worker that had a task was not heard of any more.
     task_losses: Vec<u32>,
     pace: Pace,
+    /// Before then no lease is worth a copy; `None` when that is not known.
+    no_copy_before: Option<Duration>,
     /// Workers that failed at a task that is not done.
     gave_up: BTreeSet<(TaskIndex, u64)>,
     stages: Vec<StageProgress>,
+    /// Open stages whose tasks are all done.
+    complete: BTreeSet<u32>,
+    stages_left: usize,
     ready: BTreeSet<TaskIndex>,
     leases: BTreeMap<u64, Lease>,
     /// For files that can become garbage: tasks of stages not yet stitched that read them.
@@ -228,7 +233,10 @@ impl Scheduler {
             task_failures: vec![0; count],
             task_losses: vec![0; count],
             pace: Pace::default(),
+            no_copy_before: None,
             gave_up: BTreeSet::new(),
+            complete: (0u32..).zip(&stages).filter(|(_, stage)| stage.unfinished == 0).map(|(stage, _)| stage).collect(),
+            stages_left: stages.len(),
             stages,
             ready: BTreeSet::new(),
             leases: BTreeMap::new(),
@@ -288,6 +296,11 @@ impl Scheduler {
         self.give(now, task, worker)
     }
 
+    /// Whether a worker has failed at a task that is not done: only then it matters for a lease who else is there.
+    pub fn has_failed(&self, worker: u64) -> bool {
+        self.gave_up.iter().any(|&(_, id)| id == worker)
+    }
+
     /// Makes a lease of a task.
     fn give(&mut self, now: Duration, task: TaskIndex, worker: &Worker) -> Option<Assignment> {
         let inputs = self.inputs_of(task)?;
@@ -302,19 +315,22 @@ impl Scheduler {
             Lease { task, worker: worker.clone(), attempt, since: now, expires, positions: 0, layer: None, is_finished: false },
         );
         self.tasks[task] = TaskState::Leased;
+        self.no_copy_before = None;
         let memory_bytes = self.less_memory(task, worker);
         Some(Assignment { id: self.plan.tasks[task].id, token, attempt, inputs, memory_bytes })
     }
 
     /// Pauses the job when nothing runs, and nothing that is ready fits into the memory of any worker there is.
     pub fn check_memory(&mut self, largest: u64) {
-        let quiet =
-            self.leases.is_empty() && !self.tasks.iter().any(|t| matches!(t, TaskState::Committing(..) | TaskState::Suspect));
-        if self.phase != Phase::Running || !quiet {
+        if self.phase != Phase::Running || !self.leases.is_empty() {
             return;
         }
         let least = self.ready.iter().map(|&task| (self.plan.tasks[task].plan.memory_bytes, task)).min();
-        if let Some((need, task)) = least.filter(|(need, _)| *need > largest) {
+        let is_busy = |task: &TaskState| matches!(task, TaskState::Committing(..) | TaskState::Suspect);
+        // All tasks are looked at last, and hardly ever: workers ask often.
+        if let Some((need, task)) = least.filter(|(need, _)| *need > largest)
+            && !self.tasks.iter().any(is_busy)
+        {
             let id = self.plan.tasks[task].id;
             let message = format!(
                 "task {id} needs {} of memory, and the largest worker may use {}; allow it more, or add a larger worker",
@@ -346,7 +362,10 @@ impl Scheduler {
         let in_plan = self.plan.layer(strata_games::Layer(layer)).is_some();
         let lease = self.leases.get_mut(&token).expect("the lease was just found");
         lease.expires = now + self.policy.lease;
-        lease.positions = lease.positions.max(positions);
+        if positions > lease.positions {
+            lease.positions = positions;
+            self.no_copy_before = None;
+        }
         if in_plan && positions > 0 {
             lease.layer = Some(layer);
         }

@@ -42,6 +42,16 @@ impl Scheduler {
         })
     }
 
+    /// How many tasks could be given out now.
+    pub fn ready(&self) -> u64 {
+        self.ready.len() as u64
+    }
+
+    /// How often the build was taken up, this time included.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// How far the job is.
     pub fn progress(&self) -> Progress {
         let planned = |stitched_only: bool| {

@@ -91,18 +91,20 @@ impl Scheduler {
         Offer::Commit(commit)
     }
 
-    /// The record of a task is durable.
-    pub fn committed(&mut self, id: TaskId) {
-        let Some(task) = self.plan.index_of(id) else { return };
-        let TaskState::Committing(commit, lease) = &self.tasks[task] else { return };
+    /// The record of a task is durable; says how many positions it handled.
+    pub fn committed(&mut self, id: TaskId) -> u64 {
+        let Some(task) = self.plan.index_of(id) else { return 0 };
+        let TaskState::Committing(commit, lease) = &self.tasks[task] else { return 0 };
         let (commit, lease) = (Arc::clone(commit), lease.clone());
         // Short tasks end before their first heartbeat; what they made is then the best count of what they handled.
         let keys =
             commit.content.outputs.iter().filter(|file| artifact_of(file).kind != ArtifactKind::Work).map(|file| file.keys);
-        self.positions += lease.positions.max(keys.sum());
+        let positions = lease.positions.max(keys.sum());
+        self.positions += positions;
         self.remember_place(&lease);
         self.learn_pace(task, commit.elapsed_ms, lease.positions);
         self.finish(task, commit);
+        positions
     }
 
     /// The record of a task could not be written. The lease goes on, so that the worker may hand the result in again.
@@ -115,6 +117,7 @@ impl Scheduler {
         self.tasks[task] = TaskState::Leased;
         self.note(task, "coordinator", &failure.message);
         self.leases.insert(token, lease);
+        self.no_copy_before = None;
         let cause = if failure.disk_full { PauseCause::DiskFull } else { PauseCause::Failures };
         self.pause(cause, failure.message.clone());
     }
@@ -200,7 +203,11 @@ impl Scheduler {
         self.bytes += commit.content.outputs.iter().map(|file| file.bytes).sum::<u64>();
         self.cost_done += planned.plan.cost;
         self.tasks_done += 1;
-        self.stages[planned.id.stage as usize].unfinished -= 1;
+        let stage = &mut self.stages[planned.id.stage as usize];
+        stage.unfinished -= 1;
+        if stage.unfinished == 0 {
+            self.complete.insert(planned.id.stage);
+        }
         commit.content.outputs.iter().for_each(|file| {
             self.expected.remove(&artifact_of(file));
         });

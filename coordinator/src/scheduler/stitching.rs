@@ -23,10 +23,10 @@ impl Scheduler {
         if self.phase != Phase::Running {
             return None;
         }
-        let stage = self.stages.iter().position(|stage| stage.state == StageState::Open && stage.unfinished == 0)?;
-        self.stages[stage].state = StageState::Stitching;
-        let commits = self.commits_of(self.plan.stages[stage].tasks.clone());
-        Some(StitchJob { stage: u32::try_from(stage).expect("stages are numbered in 32 bits"), commits })
+        let stage = self.complete.pop_first()?;
+        self.stages[stage as usize].state = StageState::Stitching;
+        let commits = self.commits_of(self.plan.stages[stage as usize].tasks.clone());
+        Some(StitchJob { stage, commits })
     }
 
     /// The record of a stage is durable: stages that waited for it open. Returns the files that nobody will read again.
@@ -36,6 +36,8 @@ impl Scheduler {
             return Vec::new();
         }
         self.stages[at].state = StageState::Stitched;
+        self.complete.remove(&stage);
+        self.stages_left -= 1;
         for next in self.stages[at].before.clone() {
             let next = next as usize;
             self.stages[next].waits_for -= 1;
@@ -49,12 +51,13 @@ impl Scheduler {
     /// The record of a stage could not be written: tried again after a pause.
     pub fn stitch_failed(&mut self, stage: u32, disk_full: bool, message: String) {
         self.stages[stage as usize].state = StageState::Open;
+        self.complete.insert(stage);
         self.pause(if disk_full { PauseCause::DiskFull } else { PauseCause::Failures }, message);
     }
 
     /// Whether every stage is stitched.
     pub fn is_finished(&self) -> bool {
-        self.stages.iter().all(|stage| stage.state == StageState::Stitched)
+        self.stages_left == 0
     }
 
     /// All commits, in the order of the plan. Complete when [`is_finished`](Self::is_finished).

@@ -12,6 +12,8 @@ use strata_games::Pass;
 const WORTH_A_COPY: Duration = Duration::from_secs(2);
 /// By so much what is left must be longer.
 const MARGIN: f64 = 1.25;
+/// By so much two ways to compute the same time may differ.
+const ROUNDING: Duration = Duration::from_millis(1);
 /// Weight of the last task in the mean.
 const LATEST: f64 = 0.1;
 
@@ -42,6 +44,7 @@ impl Scheduler {
     /// Takes a finished task into account, and how many positions its worker had reported.
     pub(super) fn learn_pace(&mut self, task: TaskIndex, elapsed_ms: u64, positions: u64) {
         let cost = self.plan.tasks[task].plan.cost.max(1) as f64;
+        self.no_copy_before = None;
         let means = match self.pass_of(task) {
             Pass::Forward => &mut self.pace.forward,
             Pass::Backward => &mut self.pace.backward,
@@ -52,35 +55,60 @@ impl Scheduler {
         }
     }
 
-    /// Seconds by which a copy of a task that is leased would be finished earlier; `None` when it does not pay.
-    fn gain(&self, now: Duration, lease: &Lease) -> Option<f64> {
+    /// Seconds that the task of a lease usually takes, and how many more each second that it has taken stands for.
+    fn outlook(&self, lease: &Lease) -> Option<(f64, f64)> {
         let (means, others) = match self.pass_of(lease.task) {
             Pass::Forward => (self.pace.forward, self.pace.backward),
             Pass::Backward => (self.pace.backward, self.pace.forward),
         };
         let cost = self.plan.tasks[lease.task].plan.cost.max(1) as f64;
         let usual = means.seconds.or(others.seconds)? * cost;
-        let taken = now.checked_sub(lease.since).filter(|&taken| taken >= WORTH_A_COPY)?.as_secs_f64();
         let all = means.positions.map(|a_unit| a_unit * cost).filter(|_| lease.positions > 0);
-        let left = match all {
-            Some(all) => taken * (all / lease.positions as f64 - 1.0).max(0.0),
-            // Nothing is known of it: after the usual time it is as far from its end as it is from its beginning.
-            None if taken < usual => return None,
-            None => taken,
-        };
+        // Where nothing is known of it, it is as far from its end as it is from its beginning.
+        Some((usual, all.map_or(1.0, |all| (all / lease.positions as f64 - 1.0).max(0.0))))
+    }
+
+    /// Seconds by which a copy of a task that is leased would be finished earlier; `None` when it does not pay.
+    fn gain(&self, now: Duration, lease: &Lease) -> Option<f64> {
+        let (usual, to_go) = self.outlook(lease)?;
+        let taken = now.checked_sub(lease.since).filter(|&taken| taken >= WORTH_A_COPY)?.as_secs_f64();
+        let left = taken * to_go;
         (left > MARGIN * usual).then_some(left - usual)
+    }
+
+    /// Before which a copy of a task that is leased does not pay, if nothing new is heard of it; `None` when it never does.
+    fn pays_from(&self, lease: &Lease) -> Option<Duration> {
+        let (usual, to_go) = self.outlook(lease)?;
+        let taken = Duration::try_from_secs_f64(MARGIN * usual / to_go).ok()?;
+        Some(lease.since + taken.max(WORTH_A_COPY))
     }
 
     /// The leased task of which a copy by this worker pays most. No task has more than two leases.
     fn straggler(&self, now: Duration, worker: &Worker) -> Option<TaskIndex> {
+        let mut held: Vec<TaskIndex> = self.leases.values().map(|lease| lease.task).collect();
+        held.sort_unstable();
+        let is_alone = |task: TaskIndex| {
+            let at = held.partition_point(|&other| other < task);
+            held.get(at + 1) != Some(&task)
+        };
         let may = |lease: &&Lease| {
-            let of_task = self.leases.values().filter(|other| other.task == lease.task).count();
             let fits = self.plan.tasks[lease.task].plan.memory_bytes <= worker.memory_bytes;
             let is_wanted = matches!(self.tasks[lease.task], TaskState::Leased);
-            of_task == 1 && fits && is_wanted && lease.worker.id != worker.id && !self.gave_up.contains(&(lease.task, worker.id))
+            let is_others = lease.worker.id != worker.id && !self.gave_up.contains(&(lease.task, worker.id));
+            is_alone(lease.task) && fits && is_wanted && is_others
         };
         let gains = self.leases.values().filter(may).filter_map(|lease| Some((self.gain(now, lease)?, lease.task)));
         gains.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, task)| task)
+    }
+
+    /// Whether some copy may pay. Workers ask often, and there are many: until something happens the answer is remembered.
+    fn may_pay(&mut self, now: Duration) -> bool {
+        let from = match self.no_copy_before {
+            Some(from) => from,
+            None => self.leases.values().filter_map(|lease| self.pays_from(lease)).min().unwrap_or(Duration::MAX),
+        };
+        self.no_copy_before = Some(from);
+        now + ROUNDING >= from
     }
 
     /// Gives a second copy of a slow task to a worker that no job has anything else for.
@@ -88,14 +116,14 @@ impl Scheduler {
         if self.phase != Phase::Running {
             return None;
         }
-        let task = self.straggler(now, worker)?;
+        let task = if self.may_pay(now) { self.straggler(now, worker)? } else { return None };
         self.give(now, task, worker)
     }
 
     /// Whether a worker that has nothing else to do could be given a copy.
-    pub fn has_straggler(&self, now: Duration) -> bool {
+    pub fn has_straggler(&mut self, now: Duration) -> bool {
         let nobody = Worker { id: u64::MAX, name: String::new(), memory_bytes: u64::MAX };
-        self.phase == Phase::Running && self.straggler(now, &nobody).is_some()
+        self.phase == Phase::Running && self.may_pay(now) && self.straggler(now, &nobody).is_some()
     }
 }
 

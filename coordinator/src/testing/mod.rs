@@ -5,6 +5,7 @@ mod services;
 mod space;
 mod windows;
 
+pub use life::Life;
 pub use space::FakeSpace;
 
 use crate::plan::{Plan, TaskIndex};
