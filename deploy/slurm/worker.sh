@@ -1,0 +1,5 @@
+#!/bin/bash
+# The worker of a node, for one-allocation.sbatch.
+set -u
+. ./strata.sh
+work
