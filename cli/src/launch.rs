@@ -1,5 +1,12 @@
 //! `strata launch`: starts a cluster where it is to run, or writes the job that does.
 
+/// A file of `deploy/`.
+macro_rules! template {
+    ($path:literal) => {
+        include_str!(concat!("../../../deploy/", $path))
+    };
+}
+
 mod compose;
 mod job;
 mod k8s;

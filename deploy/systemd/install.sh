@@ -7,6 +7,10 @@ STORE=/var/lib/strata
 WORKERS=2
 TABLE=2048-3x3
 
+if [ "$(id -u)" != 0 ]; then
+    echo "installing units takes root: sudo sh install.sh" >&2
+    exit 1
+fi
 id strata >/dev/null 2>&1 || useradd --system --home-dir /var/lib/strata --create-home strata
 [ -d "$STORE" ] || install -d -o strata -g strata -m 750 "$STORE"
 program=$(command -v "$STRATA")

@@ -16,6 +16,7 @@ pub mod hosts;
 pub mod place;
 pub mod reading;
 pub mod rules2048;
+pub mod slurm;
 
 pub use command::{Ran, Running, run, start, strata};
 pub use fixture::{Fixture, copy_table, fixture};

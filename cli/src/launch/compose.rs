@@ -50,10 +50,10 @@ fn job(args: &Args, sizes: &Sizes, store: &Store) -> Result<Job, Failure> {
     ];
     settings.extend(cache.map(|mib| ("STRATA_CACHE=", format!("{mib}MiB"))));
     let files = vec![
-        ("compose.yaml", include_str!("../../../deploy/compose/compose.yaml").to_owned()),
-        ("compose.s3.yaml", include_str!("../../../deploy/compose/compose.s3.yaml").to_owned()),
-        (".env", fill(include_str!("../../../deploy/compose/.env"), &settings)),
-        ("README.md", include_str!("../../../deploy/compose/README.md").to_owned()),
+        ("compose.yaml", template!("compose/compose.yaml").to_owned()),
+        ("compose.s3.yaml", template!("compose/compose.s3.yaml").to_owned()),
+        (".env", fill(template!("compose/.env"), &settings)),
+        ("README.md", template!("compose/README.md").to_owned()),
     ];
     let engines = vec![
         Engine { words: &["docker", "compose"], test: &["docker", "compose", "version"] },

@@ -75,52 +75,37 @@ fn job(args: &Args, sizes: &Sizes, store: &Store) -> Result<Job, Failure> {
     ];
     let tables = [("storage: ", format!("{}Gi", sizes.disk_gib)), ("storageClassName: ", args.storage_class.clone())];
     let mut files = vec![
-        ("README.md", include_str!("../../../deploy/kubernetes/README.md").to_owned()),
-        ("kustomization.yaml", fill(include_str!("../../../deploy/kubernetes/kustomization.yaml"), &[("- ", which.into())])),
+        ("README.md", template!("kubernetes/README.md").to_owned()),
+        ("kustomization.yaml", fill(template!("kubernetes/kustomization.yaml"), &[("- ", which.into())])),
         (
             "secrets.sh",
-            fill(
-                include_str!("../../../deploy/kubernetes/secrets.sh"),
-                &[("STRATA=", shell_quote(&program.to_string_lossy()).into_owned())],
-            ),
+            fill(template!("kubernetes/secrets.sh"), &[("STRATA=", shell_quote(&program.to_string_lossy()).into_owned())]),
         ),
-        ("base/kustomization.yaml", include_str!("../../../deploy/kubernetes/base/kustomization.yaml").to_owned()),
-        ("base/namespace.yaml", include_str!("../../../deploy/kubernetes/base/namespace.yaml").to_owned()),
-        ("base/network.yaml", include_str!("../../../deploy/kubernetes/base/network.yaml").to_owned()),
-        ("base/tables.yaml", fill(include_str!("../../../deploy/kubernetes/base/tables.yaml"), &tables)),
-        ("base/coordinator.yaml", fill(include_str!("../../../deploy/kubernetes/base/coordinator.yaml"), &[image.clone()])),
-        ("base/worker.yaml", fill(include_str!("../../../deploy/kubernetes/base/worker.yaml"), &worker)),
-        (
-            "base/submit.yaml",
-            fill(include_str!("../../../deploy/kubernetes/base/submit.yaml"), &[image, ("value: ", sizes.table.to_string())]),
-        ),
+        ("base/kustomization.yaml", template!("kubernetes/base/kustomization.yaml").to_owned()),
+        ("base/namespace.yaml", template!("kubernetes/base/namespace.yaml").to_owned()),
+        ("base/network.yaml", template!("kubernetes/base/network.yaml").to_owned()),
+        ("base/tables.yaml", fill(template!("kubernetes/base/tables.yaml"), &tables)),
+        ("base/coordinator.yaml", fill(template!("kubernetes/base/coordinator.yaml"), std::slice::from_ref(&image))),
+        ("base/worker.yaml", fill(template!("kubernetes/base/worker.yaml"), &worker)),
+        ("base/submit.yaml", fill(template!("kubernetes/base/submit.yaml"), &[image, ("value: ", sizes.table.to_string())])),
     ];
     match (&cache, store.text().strip_prefix("s3://")) {
         (Some(mib), Some(bucket)) => {
             let store = [("value: --store=s3://", bucket.to_owned())];
             let cache = [("value: --cache-size=", format!("{mib}MiB")), ("sizeLimit: ", with_room(*mib))];
             files.extend([
-                (
-                    "overlays/s3/kustomization.yaml",
-                    include_str!("../../../deploy/kubernetes/overlays/s3/kustomization.yaml").to_owned(),
-                ),
-                ("overlays/s3/store.yaml", fill(include_str!("../../../deploy/kubernetes/overlays/s3/store.yaml"), &store)),
-                ("overlays/s3/cache.yaml", fill(include_str!("../../../deploy/kubernetes/overlays/s3/cache.yaml"), &cache)),
+                ("overlays/s3/kustomization.yaml", template!("kubernetes/overlays/s3/kustomization.yaml").to_owned()),
+                ("overlays/s3/store.yaml", fill(template!("kubernetes/overlays/s3/store.yaml"), &store)),
+                ("overlays/s3/cache.yaml", fill(template!("kubernetes/overlays/s3/cache.yaml"), &cache)),
             ]);
         }
-        _ => files.push(("copy-out.yaml", include_str!("../../../deploy/kubernetes/copy-out.yaml").to_owned())),
+        _ => files.push(("copy-out.yaml", template!("kubernetes/copy-out.yaml").to_owned())),
     }
     if let (Some(mib), Some(class)) = (&cache, &args.cache_class) {
         let volume = [("storageClassName: ", class.clone()), ("storage: ", with_room(*mib))];
         files.extend([
-            (
-                "overlays/local-ssd/kustomization.yaml",
-                include_str!("../../../deploy/kubernetes/overlays/local-ssd/kustomization.yaml").to_owned(),
-            ),
-            (
-                "overlays/local-ssd/volume.yaml",
-                fill(include_str!("../../../deploy/kubernetes/overlays/local-ssd/volume.yaml"), &volume),
-            ),
+            ("overlays/local-ssd/kustomization.yaml", template!("kubernetes/overlays/local-ssd/kustomization.yaml").to_owned()),
+            ("overlays/local-ssd/volume.yaml", fill(template!("kubernetes/overlays/local-ssd/volume.yaml"), &volume)),
         ]);
     }
     let engines = vec![Engine { words: &["kubectl"], test: &["kubectl", "version", "--client"] }];

@@ -44,7 +44,7 @@ fn job(args: &Args, sizes: &Sizes, store: &Store) -> Result<Job, Failure> {
     let cache = super::job::cache_mib(store, args.cache_size, sizes)?
         .map_or("()".to_owned(), |mib| format!("(--cache \"${{TMPDIR:-/tmp}}/strata-$SLURM_JOB_ID\" --cache-size {mib}MiB)"));
     let common = fill(
-        include_str!("../../../deploy/slurm/strata.sh"),
+        template!("slurm/strata.sh"),
         &[
             ("STRATA=", shell_quote(&program.to_string_lossy()).into_owned()),
             ("STORE=", store.text().to_owned()),
@@ -62,20 +62,20 @@ fn job(args: &Args, sizes: &Sizes, store: &Store) -> Result<Job, Failure> {
         fill(template, &[count, threads, memory, time.clone()])
     };
     let sbatch: &[&str] = &["sbatch", "--version"];
-    let readme = ("README.md", include_str!("../../../deploy/slurm/README.md").to_owned());
+    let readme = ("README.md", template!("slurm/README.md").to_owned());
     let (files, command): (_, &[&str]) = if args.array {
         let workers = ("#SBATCH --array=", format!("1-{}", sizes.workers));
         let files = vec![
-            ("coordinator.sbatch", fill(include_str!("../../../deploy/slurm/coordinator.sbatch"), &[time.clone()])),
-            ("workers.sbatch", node(include_str!("../../../deploy/slurm/workers.sbatch"), workers)),
-            ("submit.sh", include_str!("../../../deploy/slurm/submit.sh").to_owned()),
+            ("coordinator.sbatch", fill(template!("slurm/coordinator.sbatch"), std::slice::from_ref(&time))),
+            ("workers.sbatch", node(template!("slurm/workers.sbatch"), workers)),
+            ("submit.sh", template!("slurm/submit.sh").to_owned()),
         ];
         (files, &["bash", "submit.sh"])
     } else {
         let workers = ("#SBATCH --nodes=", sizes.workers.to_string());
         let files = vec![
-            ("one-allocation.sbatch", node(include_str!("../../../deploy/slurm/one-allocation.sbatch"), workers)),
-            ("worker.sh", include_str!("../../../deploy/slurm/worker.sh").to_owned()),
+            ("one-allocation.sbatch", node(template!("slurm/one-allocation.sbatch"), workers)),
+            ("worker.sh", template!("slurm/worker.sh").to_owned()),
         ];
         (files, &["sbatch", "one-allocation.sbatch"])
     };

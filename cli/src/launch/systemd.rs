@@ -45,20 +45,14 @@ fn job(sizes: &Sizes, store: &str) -> Result<Job, Failure> {
     ];
     let options = format!("--threads {} --memory {}MiB", sizes.threads, sizes.memory_mib);
     let files = vec![
-        ("README.md", include_str!("../../../deploy/systemd/README.md").to_owned()),
-        ("install.sh", fill(include_str!("../../../deploy/systemd/install.sh"), &install)),
-        ("strata-coordinator.service", include_str!("../../../deploy/systemd/strata-coordinator.service").to_owned()),
-        ("strata-worker@.service", include_str!("../../../deploy/systemd/strata-worker@.service").to_owned()),
-        (
-            "coordinator.conf",
-            fill(include_str!("../../../deploy/systemd/coordinator.conf"), &[("STRATA_STORE=", store.to_owned())]),
-        ),
-        ("worker.conf", fill(include_str!("../../../deploy/systemd/worker.conf"), &[("STRATA_WORKER_OPTIONS=", options)])),
-        ("store.conf", fill(include_str!("../../../deploy/systemd/store.conf"), &[("ReadWritePaths=", store.to_owned())])),
-        (
-            "memory.conf",
-            fill(include_str!("../../../deploy/systemd/memory.conf"), &[("MemoryMax=", format!("{}M", sizes.limit_mib))]),
-        ),
+        ("README.md", template!("systemd/README.md").to_owned()),
+        ("install.sh", fill(template!("systemd/install.sh"), &install)),
+        ("strata-coordinator.service", template!("systemd/strata-coordinator.service").to_owned()),
+        ("strata-worker@.service", template!("systemd/strata-worker@.service").to_owned()),
+        ("coordinator.conf", fill(template!("systemd/coordinator.conf"), &[("STRATA_STORE=", store.to_owned())])),
+        ("worker.conf", fill(template!("systemd/worker.conf"), &[("STRATA_WORKER_OPTIONS=", options)])),
+        ("store.conf", fill(template!("systemd/store.conf"), &[("ReadWritePaths=", store.to_owned())])),
+        ("memory.conf", fill(template!("systemd/memory.conf"), &[("MemoryMax=", format!("{}M", sizes.limit_mib))])),
     ];
     let engines = vec![Engine { words: &["systemctl"], test: &["systemctl", "--version"] }];
     Ok(Job { files, engines, commands: vec![&["sh", "install.sh"]] })
