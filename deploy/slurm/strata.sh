@@ -86,5 +86,6 @@ work() {
         case $code in 0 | 2 | 78) break ;; esac
         [ -n "$UP" ] || sleep 5
     done
+    [ "${#CACHE[@]}" = 0 ] || rm -rf "${CACHE[1]}"
     return "$code"
 }

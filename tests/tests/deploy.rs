@@ -310,11 +310,10 @@ fn the_pages_show_commands_that_the_program_takes() {
     for (name, page) in files(&deploy()).into_iter().filter(|(name, _)| name.ends_with("README.md")) {
         let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().expect("a block"));
         for line in blocks.flat_map(str::lines) {
-            let Some((_, command)) =
-                line.split_once("strata ").filter(|(before, _)| before.is_empty() || before.ends_with("-- "))
-            else {
+            let Some((before, command)) = line.split_once("strata ") else { continue };
+            if !before.is_empty() && !before.contains(" exec ") {
                 continue;
-            };
+            }
             let command = command.split(" #").next().expect("a command");
             assert_taken(&command.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), &name);
             seen += 1;

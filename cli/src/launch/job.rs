@@ -152,7 +152,7 @@ impl Sizes {
         let threads = units::plural(u64::from(self.threads), "thread");
         let memory = units::bytes(self.memory_mib << 20);
         let workers = units::plural(u64::from(self.workers), "worker");
-        format!("{}: {workers} with {threads} and {memory} each, {} GiB in the store, at most {hours}", self.table, self.disk_gib)
+        format!("{}: {workers} with {threads} and {memory} each, {} GiB in the store, about {hours}", self.table, self.disk_gib)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `strata launch slurm`: one job with coordinator and workers, or a coordinator's job and an array of workers.
 
-use super::job::{Engine, Job, JobArgs, Sizes, Store, fill};
+use super::job::{COORDINATOR_MIB, Engine, Job, JobArgs, Sizes, Store, fill};
 use crate::failure::Failure;
 use crate::output::shell_quote;
 use crate::units;
@@ -56,9 +56,9 @@ fn job(args: &Args, sizes: &Sizes, store: &Store) -> Result<Job, Failure> {
     // Twice what is expected, as nodes differ.
     let hours = sizes.hours.map_or(args.limit, |hours| hours.saturating_mul(2).min(args.limit));
     let time = ("#SBATCH --time=", format!("{hours}:00:00"));
-    let node = |template, count: (&'static str, String)| {
+    let node = |template, count: (&'static str, String), mib: u64| {
         let threads = ("#SBATCH --cpus-per-task=", sizes.threads.to_string());
-        let memory = ("#SBATCH --mem=", format!("{}M", sizes.limit_mib + super::job::COORDINATOR_MIB));
+        let memory = ("#SBATCH --mem=", format!("{mib}M"));
         fill(template, &[count, threads, memory, time.clone()])
     };
     let sbatch: &[&str] = &["sbatch", "--version"];
@@ -67,14 +67,14 @@ fn job(args: &Args, sizes: &Sizes, store: &Store) -> Result<Job, Failure> {
         let workers = ("#SBATCH --array=", format!("1-{}", sizes.workers));
         let files = vec![
             ("coordinator.sbatch", fill(template!("slurm/coordinator.sbatch"), std::slice::from_ref(&time))),
-            ("workers.sbatch", node(template!("slurm/workers.sbatch"), workers)),
+            ("workers.sbatch", node(template!("slurm/workers.sbatch"), workers, sizes.limit_mib)),
             ("submit.sh", template!("slurm/submit.sh").to_owned()),
         ];
         (files, &["bash", "submit.sh"])
     } else {
         let workers = ("#SBATCH --nodes=", sizes.workers.to_string());
         let files = vec![
-            ("one-allocation.sbatch", node(template!("slurm/one-allocation.sbatch"), workers)),
+            ("one-allocation.sbatch", node(template!("slurm/one-allocation.sbatch"), workers, sizes.limit_mib + COORDINATOR_MIB)),
             ("worker.sh", template!("slurm/worker.sh").to_owned()),
         ];
         (files, &["sbatch", "one-allocation.sbatch"])
@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn an_array_has_an_element_for_each_worker_and_no_run_is_longer_than_the_limit() {
         let job = made(&Args { limit: 8, ..args("/shared/tables", true) });
-        assert_lines(file(&job, "workers.sbatch"), &["#SBATCH --array=1-3", "#SBATCH --time=8:00:00", "#SBATCH --nodes=1"]);
+        assert_lines(
+            file(&job, "workers.sbatch"),
+            &["#SBATCH --array=1-3", "#SBATCH --time=8:00:00", "#SBATCH --nodes=1", "#SBATCH --mem=1536M"],
+        );
         assert_lines(file(&job, "coordinator.sbatch"), &["#SBATCH --time=8:00:00", "#SBATCH --nodes=1"]);
         assert_eq!(job.commands, [["bash", "submit.sh"]]);
     }
