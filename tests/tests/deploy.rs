@@ -132,7 +132,7 @@ fn apply_starts_the_job_in_its_folder() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let (bin, calls) = (home.path().join("bin"), home.path().join("calls"));
     fs::create_dir(&bin).expect("there is room");
-    let mut apply = |words: &[&str], engine: &str| {
+    let apply = |words: &[&str], engine: &str| {
         let _ = fs::remove_file(&calls);
         stand_in(&bin, engine);
         let out = home.path().join(engine);
@@ -310,7 +310,7 @@ fn the_pages_show_commands_that_the_program_takes() {
     for (name, page) in files(&deploy()).into_iter().filter(|(name, _)| name.ends_with("README.md")) {
         let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().expect("a block"));
         for line in blocks.flat_map(str::lines) {
-            let Some((before, command)) = line.split_once("strata ") else { continue };
+            let Some((before, command)) = line.rsplit_once("strata ") else { continue };
             if !before.is_empty() && !before.contains(" exec ") {
                 continue;
             }

@@ -7,7 +7,7 @@ use strata_tests::slurm::Slurm;
 use strata_tests::{fixture, run, text};
 
 /// Long enough to be caught in the middle.
-const LONG: &str = "2048-3x3";
+const LONG: &str = "bearoff-9x15";
 const SHORT: &str = "bearoff-8x15";
 
 /// A folder that `strata launch` wrote, and its store.
