@@ -42,20 +42,19 @@ impl Job {
         fs::read_to_string(self.log(name)).unwrap_or_default()
     }
 
-    /// How many tasks are finished, as the coordinator of a job says.
-    fn tasks_done(&self, job: &str, table: &str) -> u64 {
+    /// Waits until a build is well under way and far from its end, and all workers are there: one that Slurm is just launching is lost with
+    /// whoever launches it.
+    #[track_caller]
+    fn wait_for_the_middle(&self, slurm: &Slurm, job: &str, workers: usize) {
         let at = |name: &str| self.folder.join("run").join(job).join(name);
         let (address, tls) = (format!("@{}", text(&at("address"))), at("tls/client"));
-        let asked = run(["status", "--json", "--coordinator", &address, "--tls", text(&tls)]);
-        let status: Value = serde_json::from_str(&asked.out).unwrap_or_default();
-        let jobs = status["jobs"].as_array().cloned().unwrap_or_default();
-        jobs.iter().find(|job| job["table"] == table).and_then(|job| job["tasks_done"].as_u64()).unwrap_or(0)
-    }
-
-    /// Waits until a build is well under way, and far from its end.
-    #[track_caller]
-    fn wait_for_the_middle(&self, slurm: &Slurm, job: &str) {
-        slurm.wait_for("the middle of the build", || self.tasks_done(job, LONG) >= 2);
+        slurm.wait_for("the middle of the build", || {
+            let asked = run(["status", "--json", "--coordinator", &address, "--tls", text(&tls)]);
+            let status: Value = serde_json::from_str(&asked.out).unwrap_or_default();
+            let list = |name: &str| status[name].as_array().cloned().unwrap_or_default();
+            let has_done = |job: &Value| job["table"] == LONG && job["tasks_done"].as_u64().is_some_and(|done| done >= 2);
+            list("workers").len() == workers && list("jobs").iter().any(has_done)
+        });
     }
 
     #[track_caller]
@@ -89,7 +88,7 @@ fn a_job_whose_time_is_up_goes_back_into_the_queue_and_resumes() {
     let Some(slurm) = Slurm::start() else { return };
     let job = Job::write(&slurm, LONG, &["--workers", "2"]);
     let id = job.submit(&slurm);
-    job.wait_for_the_middle(&slurm, &id);
+    job.wait_for_the_middle(&slurm, &id, 2);
     // As Slurm does two minutes before the limit: the script alone hears it.
     let _ = slurm.said("scancel", &["--batch", "--signal=TERM", &id]);
     slurm.wait_for("a second start", || slurm.field(&id, "Restarts") == "1");
@@ -107,7 +106,7 @@ fn a_node_that_is_lost_takes_its_worker_and_nobody_else() {
     let Some(mut slurm) = Slurm::start() else { return };
     let job = Job::write(&slurm, LONG, &["--workers", "3"]);
     let id = job.submit(&slurm);
-    job.wait_for_the_middle(&slurm, &id);
+    job.wait_for_the_middle(&slurm, &id, 3);
     assert_eq!(slurm.field(&id, "BatchHost"), "n1");
     slurm.kill_node("n3");
     let log = format!("strata-{id}");
@@ -123,7 +122,7 @@ fn a_job_that_loses_its_first_node_resumes_on_others() {
     let Some(mut slurm) = Slurm::start() else { return };
     let job = Job::write(&slurm, LONG, &["--workers", "2"]);
     let id = job.submit(&slurm);
-    job.wait_for_the_middle(&slurm, &id);
+    job.wait_for_the_middle(&slurm, &id, 2);
     let first = slurm.field(&id, "BatchHost");
     slurm.kill_node(&first);
     slurm.wait_for("a second start", || slurm.field(&id, "Restarts") == "1");
@@ -142,7 +141,7 @@ fn workers_of_an_array_come_and_go_and_a_job_that_is_ended_stays_ended() {
     let said = slurm.submit(&job.folder, "bash", &["submit.sh"]);
     let numbers: Vec<&str> = said.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty()).collect();
     let [coordinator, array] = numbers[..] else { panic!("{said}") };
-    job.wait_for_the_middle(&slurm, coordinator);
+    job.wait_for_the_middle(&slurm, coordinator, 2);
     let (first, second) = (format!("{array}_1"), format!("{array}_2"));
     let _ = slurm.said("scancel", &["--batch", "--signal=TERM", &first]);
     let _ = slurm.said("scancel", &[&second]);
