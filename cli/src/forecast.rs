@@ -1,8 +1,11 @@
-//! What a table will need, from its plan alone, and from what is known about whole games of 2048.
+//! What a table will need, from its plan alone, from what is known about whole games of 2048, and from a short measurement.
 
+use crate::failure::{Failure, chain};
+use crate::resources;
+use std::time::Duration;
 use strata_games::{Keep, StateSpace};
 use strata_storage::CHOICES_A_BYTE;
-use strata_worker::estimate::{Estimate, Known, LayerCounts, whole_game};
+use strata_worker::estimate::{Estimate, Known, LayerCounts, measure, whole_game};
 
 /// What a build will need.
 #[derive(Clone, Debug)]
@@ -17,6 +20,9 @@ pub struct Forecast {
 const SCALAR_BYTES: u64 = 4;
 /// The least that a published distribution takes; most take more.
 const LEAST_DIST_BYTES: u64 = 16;
+
+/// What a SATA SSD reads or writes in a second.
+const DISK_BYTES_A_SECOND: f64 = 500e6;
 
 /// From here on a build with distributions takes at least half of what its forecast allows: bearoff-13x15 and -15x15 took two thirds and more.
 const LARGE: u64 = 1 << 30;
@@ -45,6 +51,23 @@ pub fn forecast(space: &dyn StateSpace, counted: Option<&LayerCounts>) -> Foreca
         }
     };
     Forecast { estimate, certain_bytes }
+}
+
+/// Builds for so long on so many threads to see how fast that goes, then reads the plan. With it come the seconds that one core would need, when
+/// the measurement got far enough.
+pub fn measured(space: &dyn StateSpace, budget: Duration, threads: usize) -> Result<(Forecast, Option<f64>), Failure> {
+    let memory = resources::memory(None);
+    let measured = measure(space, budget, &resources::pool(threads)?, memory)
+        .map_err(|e| Failure::failed(format!("the measurement failed: {}", chain(&e))))?;
+    let plan = forecast(space, Some(&measured.counts));
+    let core_seconds = plan.estimate.core_seconds(&measured.costs);
+    Ok((plan, core_seconds))
+}
+
+/// What a disk like a SATA SSD is busy for, which reads or writes 500 MB a second: all that is written, and what is read and does not stay in memory.
+pub fn disk_seconds(plan: &Forecast) -> f64 {
+    let read = plan.estimate.disk_reads(resources::available_memory().unwrap_or(0));
+    (read as f64 + plan.estimate.written_bytes as f64) / DISK_BYTES_A_SECOND
 }
 
 #[cfg(test)]

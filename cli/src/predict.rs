@@ -5,8 +5,8 @@
 //! finishes in that time is counted exactly.
 
 use crate::args::{open_space, table_name};
-use crate::failure::{Failure, chain};
-use crate::forecast::{Forecast, forecast};
+use crate::failure::Failure;
+use crate::forecast::{Forecast, disk_seconds, measured};
 use crate::keep::{KeepArgs, named};
 use crate::output;
 use crate::resources;
@@ -14,7 +14,7 @@ use crate::units;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
-use strata_worker::estimate::{Known, measure};
+use strata_worker::estimate::Known;
 
 /// Which table.
 #[derive(clap::Args, Debug)]
@@ -96,19 +96,13 @@ struct OnCores {
 
 /// Numbers of cores that a time is given for.
 const CORES: [u32; 3] = [2, 16, 128];
-/// What a SATA SSD reads or writes in a second.
-const DISK_BYTES_A_SECOND: f64 = 500e6;
 
 /// Prints the prediction.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let name = named(table_name(&args.name)?, args.keep.keep, args.keep.disk)?;
     let space = open_space(&name)?;
     let threads = args.threads.map_or_else(resources::threads, usize::from);
-    let memory = resources::memory(None);
-    let measured = measure(space.as_ref(), Duration::from_secs(args.seconds), &resources::pool(threads)?, memory)
-        .map_err(|e| Failure::failed(format!("the measurement failed: {}", chain(&e))))?;
-    let plan = forecast(space.as_ref(), Some(&measured.counts));
-    let core_seconds = plan.estimate.core_seconds(&measured.costs);
+    let (plan, core_seconds) = measured(space.as_ref(), Duration::from_secs(args.seconds), threads)?;
     if !args.json {
         return output::result(&text(&name.to_string(), &plan, threads, core_seconds));
     }
@@ -134,12 +128,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seconds: core_seconds.map(|seconds| (seconds / threads as f64).max(disk_seconds(&plan))),
         cores: core_seconds.map_or_else(Vec::new, |seconds| on_cores(&plan, seconds)),
     })
-}
-
-/// What the disk is busy for: all that is written, and what is read and does not stay in memory.
-fn disk_seconds(plan: &Forecast) -> f64 {
-    let read = plan.estimate.disk_reads(resources::available_memory().unwrap_or(0));
-    (read as f64 + plan.estimate.written_bytes as f64) / DISK_BYTES_A_SECOND
 }
 
 /// The time on several numbers of cores.
@@ -232,7 +220,7 @@ mod tests {
     #[test]
     fn the_disk_is_the_bottleneck_of_many_cores() {
         let space = strata_games::open(&"2048-3x3".parse().unwrap()).unwrap();
-        let mut plan = forecast(space.as_ref(), None);
+        let mut plan = crate::forecast::forecast(space.as_ref(), None);
         (plan.estimate.stage_bytes, plan.estimate.written_bytes) = (Vec::new(), 50_000_000_000);
         let on = |cores, seconds, bottleneck| OnCores { cores, seconds, bottleneck };
         assert_eq!(on_cores(&plan, 1600.0), [on(2, 800.0, "cores"), on(16, 100.0, "cores"), on(128, 100.0, "disk")]);

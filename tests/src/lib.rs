@@ -17,6 +17,7 @@ pub mod place;
 pub mod reading;
 pub mod rules2048;
 pub mod s3;
+pub mod slurm;
 
 pub use command::{Ran, Running, run, start, strata};
 pub use fixture::{Fixture, copy_table, fixture};
