@@ -1,6 +1,6 @@
 //! How stages end: all parts together, then the next stages open, and files that nobody reads any more go.
 
-use super::{PauseCause, Phase, Scheduler, StageState, TaskState};
+use super::{PauseCause, Phase, Scheduler, StageProgress, StageState, TaskState};
 use crate::plan::TaskIndex;
 use crate::record::{Commit, artifact_of};
 use std::ops::Range;
@@ -20,10 +20,11 @@ pub struct StitchJob {
 impl Scheduler {
     /// The next stage to stitch, if the job runs.
     pub fn next_stitch(&mut self) -> Option<StitchJob> {
-        if self.phase != Phase::Running {
+        if self.phase != Phase::Running || self.wants_recheck {
             return None;
         }
-        let stage = self.stages.iter().position(|stage| stage.state == StageState::Open && stage.unfinished == 0)?;
+        let is_done = |(_, stage): &(usize, &StageProgress)| stage.state == StageState::Open && stage.unfinished == 0;
+        let (stage, _) = self.stages.iter().enumerate().filter(is_done).find(|(stage, _)| self.is_checked(*stage))?;
         self.stages[stage].state = StageState::Stitching;
         let commits = self.commits_of(self.plan.stages[stage].tasks.clone());
         Some(StitchJob { stage: u32::try_from(stage).expect("stages are numbered in 32 bits"), commits })
@@ -98,6 +99,7 @@ impl Scheduler {
             self.readers_left.get(artifact) == Some(&0)
                 && plan.producer(*artifact).is_some_and(|p| self.stages[stage_of(p)].state == StageState::Stitched)
         });
+        self.hold_back(&mut candidates);
         let garbage: Vec<FileRecord> = candidates.into_iter().filter_map(|artifact| self.file(artifact).cloned()).collect();
         self.bytes = self.bytes.saturating_sub(garbage.iter().map(|file| file.bytes).sum());
         garbage
