@@ -474,9 +474,9 @@ impl Scheduler {
         self.leases.get(&token).filter(|lease| lease.task == task).map(|_| task)
     }
 
-    /// Whether a token is still good for a task.
+    /// Whether a token is still good for a task. Not that of a check: its files may be past being needed, and are gone then.
     pub fn holds(&self, id: TaskId, token: u64) -> bool {
-        self.leased(id, token).is_some() || self.plan.index_of(id).is_some_and(|task| self.is_check(task, token))
+        self.leased(id, token).is_some()
     }
 
     /// Ends a lease; its task can be given out again, unless somebody else has it too.
