@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::{
-    build, cancel, certs, completions, coordinator, drain, export, import, info, jobs, launch, pause, predict, probe, resume,
-    stats, status, study, submit, verify, worker,
+    build, cancel, certs, completions, coordinator, drain, export, import, info, invalidate, jobs, launch, pause, predict, probe,
+    resume, stats, status, study, submit, verify, worker,
 };
 use clap::{Parser, Subcommand};
 use strata_games::{StateSpace, TableName};
@@ -75,6 +75,8 @@ pub enum Verb {
     Cancel(cancel::Args),
     /// Let a worker finish its task and leave
     Drain(drain::Args),
+    /// Make again what a worker has made
+    Invalidate(invalidate::Args),
     /// Start a cluster
     Launch(launch::Args),
     /// Make the certificates of a cluster

@@ -62,6 +62,10 @@ pub struct Args {
     /// A worker that is silent for so long loses its task to another, for example 30s
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_duration)]
     lease: Duration,
+    /// Share of the work, in percent, that is done a second time by other workers to find those that compute wrong numbers; at 100 nothing
+    /// is built on a task before two workers have made it
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=100))]
+    double_check: u8,
     /// With less free space than this builds rest until there is more, for example 10GiB
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
     low_water: u64,
@@ -103,6 +107,7 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     let config = CoordinatorConfig {
         lease: args.lease,
         low_water: args.low_water,
+        checks_percent: args.double_check,
         ..CoordinatorConfig::of_store(env!("CARGO_PKG_VERSION"), store)
     };
     let coordinator = Coordinator::start(config);

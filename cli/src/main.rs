@@ -18,6 +18,7 @@ mod forecast;
 mod gnubg;
 mod import;
 mod info;
+mod invalidate;
 mod jobs;
 mod keep;
 mod launch;
@@ -77,6 +78,7 @@ fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Resume(args) => resume::run(&args),
         Verb::Cancel(args) => cancel::run(&args),
         Verb::Drain(args) => drain::run(&args),
+        Verb::Invalidate(args) => invalidate::run(&args),
         Verb::Launch(args) => launch::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Completions(args) => completions::run(&args),

@@ -39,6 +39,8 @@ pub struct Audited {
     pub rejected: Vec<Rejection>,
     /// What is known of the files that will be made again.
     pub expected: BTreeMap<ArtifactId, Evidence>,
+    /// The records of tasks that must run again because a file of theirs is damaged.
+    pub former: BTreeMap<TaskIndex, Commit>,
 }
 
 enum Standing {
@@ -50,6 +52,8 @@ enum Standing {
     Void,
     /// A file of it is damaged; what the record says remains true.
     Damaged(Commit),
+    /// Who made it, or what, is not trusted: it is made again, and what others made of it stands if it comes out the same.
+    Doubted,
 }
 
 /// An audit under way.
@@ -59,14 +63,34 @@ pub struct Audit<'p> {
     rejected: Vec<Rejection>,
     to_ask: BTreeSet<ArtifactId>,
     asked: BTreeSet<ArtifactId>,
+    /// Results were taken out of this build, now or before: lost ones may come out otherwise than they were read.
+    had_doubts: bool,
 }
 
 impl<'p> Audit<'p> {
     /// Starts from the records found, judged by what they say.
-    pub fn new(plan: &'p Plan, mut found: BTreeMap<TaskIndex, Commit>) -> Self {
-        let mut audit = Audit { plan, tasks: Vec::new(), rejected: Vec::new(), to_ask: BTreeSet::new(), asked: BTreeSet::new() };
+    pub fn new(plan: &'p Plan, found: BTreeMap<TaskIndex, Commit>) -> Self {
+        Self::with_doubts(plan, found, &BTreeSet::new(), false)
+    }
+
+    /// The same, where some of the finished tasks are not trusted, or were not before (`had_doubts`).
+    pub fn with_doubts(
+        plan: &'p Plan,
+        mut found: BTreeMap<TaskIndex, Commit>,
+        doubted: &BTreeSet<TaskIndex>,
+        had_doubts: bool,
+    ) -> Self {
+        let mut audit = Audit {
+            plan,
+            tasks: Vec::new(),
+            rejected: Vec::new(),
+            to_ask: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            had_doubts: had_doubts || !doubted.is_empty(),
+        };
         for task in 0..plan.tasks.len() {
             let standing = match found.remove(&task) {
+                _ if doubted.contains(&task) => Standing::Doubted,
                 None => Standing::Unknown,
                 Some(commit) => match audit.judge(task, &commit) {
                     Ok(()) => Standing::Accepted(commit),
@@ -153,25 +177,22 @@ impl<'p> Audit<'p> {
     pub fn finish(self) -> Audited {
         let mut audited = Audited { rejected: self.rejected, ..Audited::default() };
         for standing in &self.tasks {
-            if let Standing::Damaged(commit) = standing {
-                let evidence = |file: &FileRecord| Evidence { blake3: file.blake3, worker: commit.worker.clone() };
-                audited.expected.extend(commit.content.outputs.iter().map(|file| (artifact_of(file), evidence(file))));
-            }
-        }
-        for standing in &self.tasks {
             let Standing::Accepted(commit) = standing else { continue };
             for input in &commit.inputs {
                 let artifact = artifact_of_input(input);
                 let made_again = self.plan.producer(artifact).is_some_and(|p| !matches!(self.tasks[p], Standing::Accepted(_)));
                 if made_again {
-                    let evidence = Evidence { blake3: input.blake3, worker: commit.worker.clone() };
+                    let is_firm = !self.had_doubts;
+                    let evidence = Evidence { blake3: input.blake3, worker: commit.worker.clone(), is_firm };
                     audited.expected.entry(artifact).or_insert(evidence);
                 }
             }
         }
         for (task, standing) in self.tasks.into_iter().enumerate() {
-            if let Standing::Accepted(commit) = standing {
-                audited.commits.insert(task, commit);
+            match standing {
+                Standing::Accepted(commit) => drop(audited.commits.insert(task, commit)),
+                Standing::Damaged(commit) => drop(audited.former.insert(task, commit)),
+                _ => {}
             }
         }
         audited

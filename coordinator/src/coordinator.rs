@@ -29,6 +29,9 @@ pub struct CoordinatorConfig {
     pub locate: Locate,
     /// The store that has one folder for each table, for workers that are told where they are; none where they know.
     pub store: Option<Store>,
+    /// Share of the work, in percent, that is done a second time by other workers to find those that compute wrong numbers. At 100
+    /// nothing is built on a task before two workers have made it.
+    pub checks_percent: u8,
     /// With less free space than this where a table is built its job rests until there is more. 0: it goes on until the disk is full.
     pub low_water: u64,
 }
@@ -38,12 +41,20 @@ impl CoordinatorConfig {
     pub fn of_store(build: impl Into<String>, store: Store) -> Self {
         let places = store.clone();
         let locate: Locate = Arc::new(move |name| places.place(&name.to_string()));
-        Self { store: Some(store), ..Self::new(build, locate) }
+        Self { store: Some(store), checks_percent: 3, ..Self::new(build, locate) }
     }
 
-    /// The usual patience: leases of 30 seconds, three failures.
+    /// The usual patience: leases of 30 seconds, three failures. No checks: the workers of one process are one machine.
     pub fn new(build: impl Into<String>, locate: Locate) -> Self {
-        Self { build: build.into(), lease: Duration::from_secs(30), max_failures: 3, locate, store: None, low_water: 0 }
+        Self {
+            build: build.into(),
+            lease: Duration::from_secs(30),
+            max_failures: 3,
+            locate,
+            store: None,
+            checks_percent: 0,
+            low_water: 0,
+        }
     }
 }
 
@@ -62,7 +73,11 @@ impl Coordinator {
 
     /// Like [`start`](Self::start), with other games than the built-in ones. For tests.
     pub fn start_with(config: CoordinatorConfig, open: OpenSpace) -> Self {
-        let policy = Policy { lease: config.lease, max_failures: config.max_failures.max(1) };
+        let policy = Policy {
+            lease: config.lease,
+            max_failures: config.max_failures.max(1),
+            checks_percent: config.checks_percent.min(100),
+        };
         let core = Arc::new(Core::new(config.build, policy, config.locate, open, config.store));
         tokio::spawn(Arc::clone(&core).watch_leases());
         if config.low_water > 0 {

@@ -46,6 +46,8 @@ pub struct Seen {
     pub tasks_done: u64,
     /// Whether it is to get no more tasks.
     pub draining: bool,
+    /// Why it is not trusted; empty where it is.
+    pub quarantined: String,
 }
 
 /// See the head of this file.
@@ -67,6 +69,8 @@ pub struct Core {
     started: Instant,
     jobs: Mutex<BTreeMap<String, Arc<Job>>>,
     workers: Mutex<BTreeMap<u64, Known>>,
+    /// By name: workers that were found to be wrong, as they were when that was found.
+    quarantined: Mutex<BTreeMap<String, Seen>>,
     next_worker: AtomicU64,
     next_job: AtomicU64,
     ready: Notify,
@@ -101,6 +105,7 @@ impl Core {
             started: Instant::now(),
             jobs: Mutex::new(BTreeMap::new()),
             workers: Mutex::new(BTreeMap::new()),
+            quarantined: Mutex::default(),
             next_worker: AtomicU64::new((start_ms << WORKER_BITS) + 1),
             next_job: AtomicU64::new(0),
             ready: Notify::new(),
@@ -151,12 +156,10 @@ impl Core {
         workers.insert(id, Known { worker, threads, seen: now, tasks_done: 0, draining: false });
         drop(workers);
         for job in self.jobs() {
-            job.schedule(|scheduler| {
-                if let Phase::Paused(PauseCause::Memory(need), _) = scheduler.phase()
-                    && *need <= memory_bytes
-                {
-                    scheduler.resume();
-                }
+            job.schedule(|scheduler| match scheduler.phase() {
+                Phase::Paused(PauseCause::Memory(need), _) if *need <= memory_bytes => scheduler.resume(),
+                Phase::Paused(PauseCause::Opinion, _) => scheduler.resume(),
+                _ => {}
             });
         }
         self.wake();
@@ -171,17 +174,44 @@ impl Core {
         Some(known.worker.clone())
     }
 
-    /// The workers that were heard of within a few leases, by number.
+    /// Trusts the workers of a name no more, until this coordinator ends, and takes back what they hold.
+    pub fn quarantine(&self, name: &str, reason: &str) {
+        let now = self.now();
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_name: Vec<Seen> =
+            workers.values().filter(|known| known.worker.name == name).map(|known| seen_of(known, now)).collect();
+        drop(workers);
+        for seen in &of_name {
+            self.take_back(seen.worker.id);
+        }
+        // One that has left may come back.
+        let worker = Worker { id: 0, name: name.into(), memory_bytes: 0 };
+        let unknown =
+            Seen { worker, threads: 0, silent: Duration::ZERO, tasks_done: 0, draining: false, quarantined: String::new() };
+        let seen = Seen { quarantined: reason.into(), ..of_name.into_iter().next_back().unwrap_or(unknown) };
+        self.quarantine_list().entry(name.into()).or_insert(seen);
+    }
+
+    fn quarantine_list(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        self.quarantined.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the workers of a name are not trusted; `None` where they are.
+    pub fn distrusts(&self, name: &str) -> Option<String> {
+        self.quarantine_list().get(name).map(|seen| format!("worker {name} is quarantined, because {}", seen.quarantined))
+    }
+
+    /// The workers that were found to be wrong.
+    pub fn quarantined(&self) -> Vec<Seen> {
+        self.quarantine_list().values().cloned().collect()
+    }
+
+    /// The workers that were heard of within a few leases, by number. Without those that are quarantined.
     pub fn seen(&self) -> Vec<Seen> {
         let now = self.now();
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = workers.values().map(|known| Seen {
-            worker: known.worker.clone(),
-            threads: known.threads,
-            silent: now.saturating_sub(known.seen),
-            tasks_done: known.tasks_done,
-            draining: known.draining,
-        });
+        let wrong = self.quarantine_list();
+        let seen = workers.values().filter(|known| !wrong.contains_key(&known.worker.name)).map(|known| seen_of(known, now));
         seen.filter(|seen| seen.silent < self.policy.lease * LEASES_UNTIL_GONE).collect()
     }
 
@@ -189,7 +219,9 @@ impl Core {
     pub fn others(&self, id: u64) -> Vec<Worker> {
         let now = self.now();
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_there = |known: &&Known| !known.draining && now.saturating_sub(known.seen) < self.policy.lease;
+        let wrong = self.quarantine_list();
+        let is_trusted = |known: &Known| !known.draining && !wrong.contains_key(&known.worker.name);
+        let is_there = |known: &&Known| is_trusted(known) && now.saturating_sub(known.seen) < self.policy.lease;
         workers.values().filter(is_there).map(|known| known.worker.clone()).filter(|other| other.id != id).collect()
     }
 
@@ -326,6 +358,17 @@ impl Core {
                 }
             }
         }
+    }
+}
+
+fn seen_of(known: &Known, now: Duration) -> Seen {
+    Seen {
+        worker: known.worker.clone(),
+        threads: known.threads,
+        silent: now.saturating_sub(known.seen),
+        tasks_done: known.tasks_done,
+        draining: known.draining,
+        quarantined: String::new(),
     }
 }
 

@@ -2,10 +2,11 @@
 //! records of stages, and it alone holds the lock of the directory.
 
 use crate::core::{Busy, Core};
+use crate::doubts::remember_doubts;
 use crate::job::{Action, Build, Job};
 use crate::publish::{KeyCounts, manifest, stitch};
 use crate::record::{self, Commit, StageRecord, commit_path, stage_path};
-use crate::replay::{ReplayError, Stop, blocking, replay};
+use crate::replay::{ReplayError, Stop, blocking, clean, read_doubts, replay};
 use crate::scheduler::{CommitFailure, Phase, StitchJob};
 use crate::wish::{Wanted, Wish};
 use std::sync::Arc;
@@ -49,12 +50,17 @@ async fn remember_failure(job: &Job) {
 
 async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<Manifest>, String> {
     let Build { dir, plan, .. } = build;
+    job.know_doubts(read_doubts(dir, plan).await.map_err(|error| error.to_string())?);
     loop {
         let stop: Stop = Arc::new({
             let (core, job) = (Arc::clone(core), Arc::clone(job));
             move || core.is_stopping() || job.cancelled_early()
         });
-        let replayed = match replay(dir, plan, &stop).await {
+        let read = async {
+            clean(dir, &job.writing_doubts).await?;
+            replay(dir, plan, &job.doubts(), &stop).await
+        };
+        let replayed = match read.await {
             Ok(replayed) => replayed,
             Err(ReplayError::Stopped) => return Ok(settle(job).await),
             Err(ReplayError::Store(error)) if error.is_disk_full() && core.store.is_some() => {
@@ -67,6 +73,10 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
             }
             Err(error) => return Err(error.to_string()),
         };
+        if !replayed.dismissed.is_empty() {
+            job.taken_out(&replayed.dismissed);
+            remember_doubts(job).await;
+        }
         if stop() {
             return Ok(settle(job).await);
         }
@@ -210,8 +220,27 @@ async fn publish_table(job: &Job, build: &Build, commits: &[Arc<Commit>]) -> Res
     let published = published.await.map_err(|error| failed(error.to_string()))?;
     published.map_err(|error| CommitFailure { disk_full: error.is_disk_full(), message: error.to_string() })?;
     tracing::info!(table = %job.table, root = %manifest.root, "published");
+    remove_unpublished(job, &build.dir, &manifest).await;
     remove_build(&build.dir).await;
     Ok(manifest)
+}
+
+/// Removes shards that the table does not name: a worker that computes wrong numbers may have written some, and said nothing of them.
+async fn remove_unpublished(job: &Job, dir: &TableDir, manifest: &Manifest) {
+    let shards = manifest.layers.iter().flat_map(|layer| layer.shards.iter().map(|shard| shard.record(layer.layer).path));
+    let keep = shards.collect();
+    let removed = blocking({
+        let dir = dir.clone();
+        move || dir.remove_unlisted(&keep)
+    });
+    match removed.await {
+        Ok(Ok(removed)) if removed.is_empty() => {}
+        Ok(Ok(removed)) => {
+            tracing::info!(table = %job.table, files = removed.len(), "removed files that the table does not name")
+        }
+        Ok(Err(error)) => tracing::warn!(table = %job.table, %error, "cannot remove files that the table does not name"),
+        Err(error) => tracing::warn!(table = %job.table, %error, "cannot remove files that the table does not name"),
+    }
 }
 
 /// Removes what only the build needed. The table is complete with or without it.

@@ -1,8 +1,8 @@
 //! One job: the build of one table, from the check of its store to its publication, and what people see of it.
 
 use crate::plan::Plan;
-use crate::record::Commit;
-use crate::scheduler::{PauseCause, Phase, Policy, Progress, Restored, Scheduler, StitchJob};
+use crate::record::{Commit, Dismissed, Doubts};
+use crate::scheduler::{PauseCause, Phase, Policy, Progress, Restored, Scheduler, StitchJob, Tally};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use strata_games::{Pass, StateSpace};
@@ -32,6 +32,8 @@ pub struct Job {
     state: Mutex<State>,
     changes: watch::Sender<u64>,
     kick: Notify,
+    /// One write of what is doubted at a time, so that the last one to be written is the last one to be.
+    pub(crate) writing_doubts: tokio::sync::Mutex<()>,
 }
 
 /// Where a job is.
@@ -63,6 +65,10 @@ struct State {
     wish: Wish,
     /// As it was when the last scheduler went.
     last: Option<Progress>,
+    /// Results that are not trusted, while there is no scheduler to know.
+    doubts: Doubts,
+    /// The checks of the last scheduler.
+    tally: Tally,
     resumed: u64,
     rejected: u64,
     /// The store is to be read again.
@@ -102,8 +108,18 @@ impl Job {
     }
 
     fn with(table: String, number: u64, priority: i32, build: Option<Build>, step: Step, released: bool) -> Self {
-        let state =
-            State { step, wish: Wish::Go, last: None, resumed: 0, rejected: 0, recheck: false, closed: released, released };
+        let state = State {
+            step,
+            wish: Wish::Go,
+            last: None,
+            doubts: Doubts::none(&table),
+            tally: Tally::default(),
+            resumed: 0,
+            rejected: 0,
+            recheck: false,
+            closed: released,
+            released,
+        };
         Job {
             table,
             number,
@@ -112,6 +128,7 @@ impl Job {
             state: Mutex::new(state),
             changes: watch::Sender::new(0),
             kick: Notify::new(),
+            writing_doubts: tokio::sync::Mutex::default(),
         }
     }
 
@@ -130,7 +147,11 @@ impl Job {
     /// Calls the scheduler for a worker. `None` when there is no scheduler, or it is about to go.
     pub fn serve<T>(&self, call: impl FnOnce(&mut Scheduler) -> T) -> Option<T> {
         self.change(|state| match &mut state.step {
-            Step::Active(scheduler) if !state.closed && !state.recheck => Some(call(scheduler)),
+            Step::Active(scheduler) if !state.closed && !state.recheck => {
+                let result = call(scheduler);
+                state.recheck = scheduler.wants_recheck();
+                Some(result)
+            }
             _ => None,
         })
     }
@@ -138,7 +159,11 @@ impl Job {
     /// Calls the scheduler, when there is one.
     pub fn schedule<T>(&self, call: impl FnOnce(&mut Scheduler) -> T) -> Option<T> {
         self.change(|state| match &mut state.step {
-            Step::Active(scheduler) => Some(call(scheduler)),
+            Step::Active(scheduler) => {
+                let result = call(scheduler);
+                state.recheck |= scheduler.wants_recheck();
+                Some(result)
+            }
             _ => None,
         })
     }
@@ -182,10 +207,11 @@ impl Job {
     }
 
     /// Installs the scheduler after the store was read.
-    pub fn start(&self, policy: Policy, restored: Restored, resumed: u64, rejected: u64) {
+    pub fn start(&self, policy: Policy, mut restored: Restored, resumed: u64, rejected: u64) {
         let Some(build) = &self.build else { return };
-        let scheduler = Scheduler::new(Arc::clone(&build.plan), policy, restored);
         self.change(|state| {
+            (restored.doubts, restored.tally) = (Some(state.doubts.clone()), std::mem::take(&mut state.tally));
+            let scheduler = Scheduler::new(Arc::clone(&build.plan), policy, restored);
             if state.last.is_none() {
                 state.resumed = resumed;
             }
@@ -234,6 +260,7 @@ impl Job {
                     Phase::Paused(cause, message) => Wish::Pause(*cause, message.clone()),
                     _ => Wish::Go,
                 };
+                (state.doubts, state.tally) = (scheduler.doubts().clone(), scheduler.tally());
                 let before = state.last.as_ref().map_or(0, |last| last.positions);
                 let mut progress = scheduler.progress();
                 progress.positions += before;
@@ -243,6 +270,40 @@ impl Job {
             state.recheck = false;
             state.step = Step::Checking;
         });
+    }
+
+    /// Results that are not trusted, as they were found in the store.
+    pub fn know_doubts(&self, doubts: Doubts) {
+        self.lock().doubts = doubts;
+    }
+
+    /// Results that are not trusted.
+    pub fn doubts(&self) -> Doubts {
+        let state = self.lock();
+        match &state.step {
+            Step::Active(scheduler) => scheduler.doubts().clone(),
+            _ => state.doubts.clone(),
+        }
+    }
+
+    /// The store was read, and the results of these workers are out of it.
+    pub fn taken_out(&self, dismissed: &[Dismissed]) {
+        self.lock().doubts.taken_out(dismissed);
+    }
+
+    /// What a worker has made is to be taken out. Says which of the finished tasks that are known those are.
+    pub fn dismiss(&self, worker: &str) -> Vec<Arc<Commit>> {
+        let known = self.schedule(|scheduler| scheduler.dismiss(worker));
+        known.unwrap_or_else(|| {
+            // The store is being read: once more, then.
+            self.change(|state| {
+                if matches!(state.step, Step::Checking) {
+                    state.doubts.dismiss(worker);
+                    state.recheck = true;
+                }
+            });
+            Vec::new()
+        })
     }
 
     /// The manifest could not be written: the store is read again, and then the job rests until it is resumed.
@@ -368,7 +429,7 @@ impl Job {
         let (job_state, message) = match &state.step {
             Step::Checking => (JobState::Checking, "reading what is there, and checking it against its hashes"),
             Step::Active(scheduler) => match scheduler.phase() {
-                _ if state.recheck => (JobState::Checking, "a file is damaged; checking all of them"),
+                _ if state.recheck => (JobState::Checking, "something is damaged or doubted; checking all files"),
                 Phase::Running => (JobState::Running, ""),
                 Phase::Paused(_, message) => (JobState::Paused, message.as_str()),
                 Phase::Failed(message) => (JobState::Failed, message.as_str()),
@@ -388,9 +449,18 @@ impl Job {
                 PauseCause::Failures => v1::PauseCause::Failures,
                 PauseCause::DiskFull | PauseCause::LowWater => v1::PauseCause::DiskFull,
                 PauseCause::Memory(_) => v1::PauseCause::Memory,
+                PauseCause::Opinion => v1::PauseCause::Worker,
             });
         }
         status.message = message.to_owned();
+        let doubts = match &state.step {
+            Step::Active(scheduler) => scheduler.doubts(),
+            _ => &state.doubts,
+        };
+        let dismissed = doubts.dismissed.iter().filter(|dismissed| dismissed.tasks > 0);
+        status.failures.extend(dismissed.map(|Dismissed { worker, tasks }| {
+            format!("{tasks} tasks that worker {worker} had made were taken out, to be made again")
+        }));
         if let Step::Complete(manifest) = &state.step {
             status.root = manifest.root.as_bytes().to_vec();
             status.bytes = manifest.bytes;

@@ -1,6 +1,8 @@
 //! The service that clients talk to: submit, list, watch, pause, resume, cancel.
 
+use crate::content::message_of_file;
 use crate::core::{Core, Seen, blocking_call, status_of};
+use crate::doubts::{Made, remember_doubts};
 use crate::drive::{drive, remove_build};
 use crate::job::{Build, Job, is_final};
 use crate::plan::Plan;
@@ -12,10 +14,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_games::TableName;
+use strata_proto::v1::JobState;
 use strata_proto::v1::jobs_server::Jobs;
 use strata_proto::v1::{
-    DrainRequest, JobRequest, JobStatus, ListReply, ListRequest, SubmitRequest, WatchRequest, WorkerStatus, WorkersReply,
-    WorkersRequest,
+    DrainRequest, InvalidateRequest, JobRequest, JobStatus, ListReply, ListRequest, MadeFile, MadeTask, SubmitRequest,
+    WatchRequest, WorkerStatus, WorkersReply, WorkersRequest,
 };
 use strata_storage::{Manifest, Place, PutOutcome, StoreError, TableDir};
 use tonic::{Request, Response, Status};
@@ -36,7 +39,8 @@ impl JobsService {
 
     /// The workers, with the tasks they have.
     fn workers_seen(&self) -> Vec<WorkerStatus> {
-        let mut workers: Vec<WorkerStatus> = self.core.seen().into_iter().map(message_of_worker).collect();
+        let seen = self.core.seen().into_iter().chain(self.core.quarantined());
+        let mut workers: Vec<WorkerStatus> = seen.map(message_of_worker).collect();
         for job in self.core.jobs() {
             let held = job.peek(|scheduler| Some(scheduler.held().collect::<Vec<_>>())).unwrap_or_default();
             for (holder, id, layer) in held {
@@ -69,6 +73,7 @@ fn message_of_worker(seen: Seen) -> WorkerStatus {
         silent_ms: u64::try_from(seen.silent.as_millis()).unwrap_or(u64::MAX),
         tasks_done: seen.tasks_done,
         draining: seen.draining,
+        quarantined: seen.quarantined,
         ..WorkerStatus::default()
     }
 }
@@ -160,6 +165,53 @@ impl Jobs for JobsService {
         let workers = self.workers_seen().into_iter().filter(|worker| drained.contains(&worker.worker_id)).collect();
         Ok(Response::new(WorkersReply { workers }))
     }
+
+    type InvalidateStream = Pin<Box<dyn Stream<Item = Result<MadeTask, Status>> + Send>>;
+
+    async fn invalidate(&self, request: Request<InvalidateRequest>) -> Result<Response<Self::InvalidateStream>, Status> {
+        let InvalidateRequest { worker, tables, dry_run } = request.into_inner();
+        let jobs = match tables.is_empty() {
+            true => self.core.jobs().into_iter().filter(|job| !is_final(job.status().state())).collect(),
+            false => tables.iter().map(|table| self.find(table)).collect::<Result<Vec<_>, _>>()?,
+        };
+        for job in &jobs {
+            let state = job.status().state();
+            if !matches!(state, JobState::Running | JobState::Paused) {
+                return Err(Status::failed_precondition(cannot_invalidate(&job.table, state)));
+            }
+        }
+        let mut messages = Vec::new();
+        for job in jobs {
+            let made = match dry_run {
+                true => job.peek(|scheduler| Some(scheduler.made_by(&worker))).unwrap_or_default(),
+                false => job.dismiss(&worker),
+            };
+            if !dry_run {
+                tracing::warn!(table = %job.table, %worker, tasks = made.len(), "somebody asked to make again what a worker has made");
+                remember_doubts(&job).await;
+            }
+            messages.extend(made.iter().map(|commit| Ok(message_of_made(&job.table, (&**commit).into()))));
+        }
+        self.core.wake();
+        Ok(Response::new(Box::pin(stream::iter(messages))))
+    }
+}
+
+/// Why what a worker has made cannot be taken out of a job now.
+fn cannot_invalidate(table: &str, state: JobState) -> String {
+    match state {
+        JobState::Complete | JobState::Publishing => format!(
+            "{table} is complete, and nothing says any more who made what of it; `strata verify --level bellman` recomputes its values"
+        ),
+        JobState::Checking => format!("the files of {table} are being checked; try again when it runs"),
+        _ => format!("the build of {table} has ended; submit it again, or name its directory"),
+    }
+}
+
+fn message_of_made(table: &str, made: Made) -> MadeTask {
+    let files =
+        made.files.iter().map(message_of_file).map(|file| MadeFile { kind: file.kind, layer: file.layer, shard: file.shard });
+    MadeTask { table: table.into(), stage: made.task.stage, part: made.task.part, files: files.collect() }
 }
 
 /// Begins a job, or goes on with it: from a look at what is there, and at rest where it is to begin `paused`.

@@ -24,6 +24,7 @@ pub mod audit;
 pub mod content;
 mod coordinator;
 mod core;
+mod doubts;
 mod drive;
 mod job;
 mod jobs;
@@ -43,6 +44,7 @@ mod work;
 
 pub use crate::core::{Locate, OpenSpace};
 pub use coordinator::{Coordinator, CoordinatorConfig};
+pub use doubts::{InvalidateError, Made, invalidate};
 pub use job::is_final;
 pub use jobs::JobsService;
 pub use server::{COORDINATOR_NAME, KEEPALIVE, ROLE_URI, Role, Tls};

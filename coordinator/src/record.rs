@@ -9,6 +9,7 @@
 //! build/job.json                        Job: which table is built here
 //! build/epoch.json                      Epoch: how often a coordinator has started on it
 //! build/wish.json                       Wish: what people asked of it
+//! build/doubts.json                     Doubts: results that are not trusted
 //! build/commits/<stage>.<part>.json     Commit: one finished task
 //! build/layers/<stage>.json             StageRecord: all commits of a finished stage; replaces them
 //! ```
@@ -26,6 +27,8 @@ pub const RECORD_FORMAT: u32 = 1;
 pub const JOB_PATH: &str = "build/job.json";
 /// Where the number of starts is kept.
 pub const EPOCH_PATH: &str = "build/epoch.json";
+/// Where results that are not trusted are kept.
+pub const DOUBTS_PATH: &str = "build/doubts.json";
 /// Folder of the commit records.
 pub const COMMITS: &str = "build/commits";
 /// Folder of the stage records.
@@ -194,6 +197,103 @@ pub struct StageRecord {
     pub stage: u32,
     /// Its tasks in order.
     pub commits: Vec<Commit>,
+}
+
+/// What one worker made of a task, where workers do not agree.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Opinion {
+    /// The worker.
+    pub worker: String,
+    /// What it made.
+    pub content: Content,
+}
+
+/// A task of which there are different results. Its record does not count; the next worker to run it decides.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Doubt {
+    /// The stage.
+    pub stage: u32,
+    /// The part.
+    pub part: u32,
+    /// What the results were made from.
+    pub inputs: Vec<InputRecord>,
+    /// The results.
+    pub opinions: Vec<Opinion>,
+}
+
+impl Doubt {
+    /// The task.
+    pub fn id(&self) -> TaskId {
+        TaskId { stage: self.stage, part: self.part }
+    }
+
+    /// Whether a worker of this name has made one of the results: it is not asked again.
+    pub fn has_heard(&self, worker: &str) -> bool {
+        self.opinions.iter().any(|opinion| opinion.worker == worker)
+    }
+}
+
+/// A worker whose results were taken out of a build.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Dismissed {
+    /// Its name.
+    pub worker: String,
+    /// How many of its results were taken out.
+    pub tasks: u64,
+}
+
+/// `build/doubts.json`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Doubts {
+    /// [`RECORD_FORMAT`].
+    pub format: u32,
+    /// Name of the table.
+    pub table: String,
+    /// Tasks whose results differ.
+    pub open: Vec<Doubt>,
+    /// Workers whose results are taken out when the store is read next.
+    pub pending: Vec<String>,
+    /// Those whose results were. From then on a file that is made again may differ from what others were made from.
+    pub dismissed: Vec<Dismissed>,
+}
+
+impl Doubts {
+    /// None yet.
+    pub fn none(table: &str) -> Self {
+        Self { format: RECORD_FORMAT, table: table.into(), open: Vec::new(), pending: Vec::new(), dismissed: Vec::new() }
+    }
+
+    /// Whether nothing was ever doubted.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.pending.is_empty() && self.dismissed.is_empty()
+    }
+
+    /// What a worker has made is to be taken out. Where it was the only one that disagreed, nobody does any more.
+    pub fn dismiss(&mut self, worker: &str) {
+        if !self.pending.iter().any(|name| name == worker) {
+            self.pending.push(worker.to_owned());
+        }
+        for doubt in &mut self.open {
+            doubt.opinions.retain(|opinion| opinion.worker != worker);
+        }
+        let differ = |doubt: &Doubt| doubt.opinions.windows(2).any(|pair| pair[0].content != pair[1].content);
+        self.open.retain(differ);
+    }
+
+    /// The results of these workers are out of the store.
+    pub fn taken_out(&mut self, counts: &[Dismissed]) {
+        for of_worker in counts {
+            self.pending.retain(|name| *name != of_worker.worker);
+            match self.dismissed.iter_mut().find(|known| known.worker == of_worker.worker) {
+                Some(known) => known.tasks += of_worker.tasks,
+                None => self.dismissed.push(of_worker.clone()),
+            }
+        }
+    }
 }
 
 /// Path of the record of a finished task.

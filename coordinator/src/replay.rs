@@ -11,12 +11,19 @@
 //!   stage record   | working values removed      files that nobody reads            removed
 //!   values removed | (a record still names them) a record without its file          fine, unless a task must read it
 //!   commits of a damaged stage | its record gone both                               as the first time: the damage is still there
+//!   doubts written | records taken out           doubts and all records             taken out as the first time
 //! ```
+//!
+//! What is doubted ([`Doubts`]) is taken out here and nowhere else: the records of tasks whose results differ, and those of
+//! workers that were found to be wrong. Their files go, and their tasks run again like any other.
 
 use crate::audit::{Audit, files_to_keep};
 use crate::plan::{Plan, TaskIndex};
-use crate::record::{self, COMMITS, Commit, EPOCH_PATH, Epoch, LAYERS, RECORD_FORMAT, StageRecord, commit_path, stage_path};
-use crate::scheduler::Restored;
+use crate::record::{
+    self, COMMITS, Commit, DOUBTS_PATH, Dismissed, Doubts, EPOCH_PATH, Epoch, LAYERS, RECORD_FORMAT, StageRecord, commit_path,
+    stage_path,
+};
+use crate::scheduler::{Restored, Tally};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,6 +73,8 @@ pub struct Replayed {
     pub resumed: u64,
     /// Finished tasks that were not.
     pub rejected: u64,
+    /// The workers whose results were taken out, as they were asked to be.
+    pub dismissed: Vec<Dismissed>,
 }
 
 /// Answers whether to give up.
@@ -86,13 +95,30 @@ struct Found {
     highest_token: u64,
 }
 
-/// Reads the store of a table, checks the content of what it names, and tidies up. The caller holds the lock.
-pub async fn replay(dir: &TableDir, plan: &Arc<Plan>, stop: &Stop) -> Result<Replayed, ReplayError> {
-    blocking({
-        let dir = dir.clone();
-        move || dir.clean_tmp()
-    })
-    .await??;
+/// The results of a build that are not trusted, as they are written down.
+pub async fn read_doubts(dir: &TableDir, plan: &Plan) -> Result<Doubts, ReplayError> {
+    let Some(bytes) = dir.get(DOUBTS_PATH).await? else { return Ok(Doubts::none(&plan.table)) };
+    match record::open::<Doubts>(&bytes) {
+        Ok(doubts) => {
+            check_owner(DOUBTS_PATH, doubts.format, &doubts.table, plan)?;
+            Ok(doubts)
+        }
+        Err(why) => {
+            tracing::warn!(record = DOUBTS_PATH, %why, "which results are not trusted is lost; a check may find them again");
+            Ok(Doubts::none(&plan.table))
+        }
+    }
+}
+
+/// Removes files that were being written when a build was stopped, while nobody writes (`writing`) what is doubted.
+pub async fn clean(dir: &TableDir, writing: &tokio::sync::Mutex<()>) -> Result<(), ReplayError> {
+    let _nobody_writes = writing.lock().await;
+    let dir = dir.clone();
+    Ok(blocking(move || dir.clean_tmp()).await??)
+}
+
+/// Reads the store of a table, checks the content of what it names, and tidies up. What is doubted is taken out. The caller holds the lock.
+pub async fn replay(dir: &TableDir, plan: &Arc<Plan>, doubts: &Doubts, stop: &Stop) -> Result<Replayed, ReplayError> {
     let found = read_records(dir, plan).await?;
     let epoch = next_epoch(dir, found.highest_token).await?;
     for (path, why) in &found.useless {
@@ -101,7 +127,17 @@ pub async fn replay(dir: &TableDir, plan: &Arc<Plan>, stop: &Stop) -> Result<Rep
     }
     let lost = found.lost.iter().filter(|task| !found.commits.contains_key(task)).count();
 
-    let mut audit = Audit::new(plan, found.commits);
+    let by = |worker: &str| found.commits.iter().filter(|(_, commit)| commit.worker == worker).map(|(&task, _)| task).collect();
+    let taken: Vec<(String, BTreeSet<TaskIndex>)> = doubts.pending.iter().map(|worker| (worker.clone(), by(worker))).collect();
+    for (worker, tasks) in &taken {
+        let tasks: Vec<String> = tasks.iter().map(|&task| plan.tasks[task].id.to_string()).collect();
+        let (count, tasks) = (tasks.len(), tasks.join(" "));
+        tracing::warn!(table = %plan.table, %worker, count, %tasks, "what this worker has made is taken out, and made again");
+    }
+    let differing = doubts.open.iter().filter_map(|doubt| plan.index_of(doubt.id()));
+    let doubted: BTreeSet<TaskIndex> = taken.iter().flat_map(|(_, tasks)| tasks.iter().copied()).chain(differing).collect();
+    let dismissed = taken.iter().map(|(worker, tasks)| Dismissed { worker: worker.clone(), tasks: tasks.len() as u64 }).collect();
+    let mut audit = Audit::with_doubts(plan, found.commits, &doubted, !doubts.dismissed.is_empty());
     loop {
         let files = audit.wanted();
         if files.is_empty() {
@@ -140,7 +176,16 @@ pub async fn replay(dir: &TableDir, plan: &Arc<Plan>, stop: &Stop) -> Result<Rep
     Ok(Replayed {
         resumed: audited.commits.len() as u64,
         rejected: (audited.rejected.len() + lost) as u64,
-        restored: Restored { epoch, commits: audited.commits, stitched, expected: audited.expected },
+        dismissed,
+        restored: Restored {
+            epoch,
+            commits: audited.commits,
+            stitched,
+            expected: audited.expected,
+            former: audited.former,
+            doubts: None,
+            tally: Tally::default(),
+        },
     })
 }
 

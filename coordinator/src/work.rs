@@ -3,12 +3,13 @@
 
 use crate::content::{content_of, message_of_file};
 use crate::core::{Core, status_of};
+use crate::doubts::{quarantine, remember_doubts};
 use crate::drive::{Recorded, put_commit, remove};
 use crate::job::Job;
 use crate::plan::TaskIndex;
 use crate::record::Commit;
 use crate::replay::{Stop, check_files};
-use crate::scheduler::{Assignment, CommitFailure, FailAction, Offer, Scheduler, Worker};
+use crate::scheduler::{Assignment, CommitFailure, Committed, FailAction, Offer, Scheduler, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_games::TaskId;
@@ -42,6 +43,16 @@ pub struct WorkService {
 impl WorkService {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self { core }
+    }
+
+    /// Refuses workers that were found to be wrong.
+    fn trusted(&self, name: &str) -> Result<(), Status> {
+        match self.core.distrusts(name) {
+            None => Ok(()),
+            Some(why) => Err(Status::failed_precondition(format!(
+                "{why}; its machine or its build computes wrong numbers: test its memory and processor, and leave it out"
+            ))),
+        }
     }
 
     /// The first task that any job has for a worker.
@@ -88,6 +99,7 @@ impl Work for WorkService {
         }
         // It is shown on terminals.
         let name: String = request.name.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect();
+        self.trusted(&name)?;
         let worker_id = self.core.register(name, request.memory_bytes, request.threads);
         tracing::info!(worker = %request.name, worker_id, memory = request.memory_bytes, threads = request.threads, "registered");
         let lease_ms = u64::try_from(self.core.policy.lease.as_millis()).unwrap_or(u64::MAX);
@@ -111,6 +123,7 @@ impl Work for WorkService {
             let Some(worker) = self.core.worker(request.worker_id) else {
                 return Err(Status::not_found(format!("there is no worker {}: register first", request.worker_id)));
             };
+            self.trusted(&worker.name)?;
             if let Some(task) = self.find_task(&worker) {
                 // It may have left since it was looked up: then nobody waits for the task.
                 if self.core.worker(request.worker_id).is_none() {
@@ -128,7 +141,9 @@ impl Work for WorkService {
     async fn heartbeat(&self, request: Request<HeartbeatRequest>) -> Result<Response<HeartbeatReply>, Status> {
         let r = request.into_inner();
         let id = TaskId { stage: r.stage, part: r.part };
-        self.core.worker(r.worker_id);
+        if self.trusted(&self.core.worker_name(r.worker_id)).is_err() {
+            return Ok(Response::new(HeartbeatReply { go_on: false }));
+        }
         let now = self.core.now();
         let beat = |job: Arc<Job>| job.serve(|scheduler| scheduler.heartbeat(now, id, r.token, r.positions, r.layer));
         let go_on = !self.core.is_stopping() && self.core.job(&r.table).and_then(beat).unwrap_or(false);
@@ -137,6 +152,7 @@ impl Work for WorkService {
 
     async fn complete(&self, request: Request<CompleteRequest>) -> Result<Response<CompleteReply>, Status> {
         let request = request.into_inner();
+        self.trusted(&self.core.worker_name(request.worker_id))?;
         let Some(busy) = self.core.busy() else { return Err(Status::unavailable("the coordinator is shutting down")) };
         // A caller that goes away must not leave a record half done, so the work is not its own.
         let handed_in = tokio::spawn({
@@ -243,6 +259,12 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
                     "worker {worker} says it wrote {path}, but it is not there; do worker and coordinator use the same store?"
                 )));
             }
+            Some(Some(Offer::Doubt(message))) => {
+                tracing::error!(table = %job.table, %message, "results differ");
+                remember_doubts(&job).await;
+                core.wake();
+                return Ok(Verdict::Conflict);
+            }
             Some(Some(Offer::Conflict(message))) => {
                 tracing::error!(table = %job.table, %message, "the build stops");
                 core.metrics.conflicts.inc();
@@ -272,14 +294,20 @@ async fn tidy(job: &Job, id: TaskId, outputs: &[FileRecord]) {
 }
 
 /// Makes the record of a task durable. No lock is held meanwhile.
-async fn record_result(core: &Core, job: &Job, commit: &Commit) -> Result<Verdict, Status> {
+async fn record_result(core: &Arc<Core>, job: &Job, commit: &Commit) -> Result<Verdict, Status> {
     let Some(build) = &job.build else { return Ok(Verdict::Stale) };
     let id = commit.id();
     let verdict = match put_commit(&build.dir, commit).await {
         Ok(Recorded::Durable) => {
-            let positions = job.schedule(|scheduler| scheduler.committed(id)).unwrap_or(0);
+            let Committed { positions, settled } = job.schedule(|scheduler| scheduler.committed(id)).unwrap_or_default();
             core.metrics.finished(build.plan.stages[id.stage as usize].pass, commit.elapsed_ms, positions);
             tracing::debug!(table = %job.table, task = %id, worker = %commit.worker, ms = commit.elapsed_ms, "committed");
+            if let Some(settled) = settled {
+                let reason = settled.reason(&job.table);
+                for wrong in &settled.wrong {
+                    quarantine(core, wrong, &reason).await;
+                }
+            }
             Ok(Verdict::Accepted)
         }
         Ok(Recorded::Conflict(stored)) => {

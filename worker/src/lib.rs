@@ -23,6 +23,12 @@ mod testing;
 mod verified;
 mod writer;
 
+#[cfg(feature = "fault-injection")]
+mod faulty;
+
+#[cfg(feature = "fault-injection")]
+pub use faulty::run_faulty_worker;
+
 pub use error::{IoFault, WorkerError};
 pub use game_table::GameTable;
 pub use run::{CacheConfig, Locate, Notice, Tables, WorkerConfig, run_worker};

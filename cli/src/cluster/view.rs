@@ -94,6 +94,8 @@ pub struct Worker {
     silent_seconds: f64,
     tasks_done: u64,
     draining: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    quarantined: String,
     task: Option<String>,
 }
 
@@ -107,6 +109,7 @@ impl From<&WorkerStatus> for Worker {
             silent_seconds: status.silent_ms as f64 / 1000.0,
             tasks_done: status.tasks_done,
             draining: status.draining,
+            quarantined: status.quarantined.clone(),
             task: task(status),
         }
     }
@@ -142,6 +145,7 @@ pub fn workers(workers: &[WorkerStatus]) -> String {
     }
     let row = |worker: &WorkerStatus| {
         let now = match (task(worker), worker.draining) {
+            _ if !worker.quarantined.is_empty() => "quarantined".into(),
             (Some(task), _) => format!("{task}, layer {}", worker.layer),
             (None, true) => "drained".into(),
             (None, false) => "waits".into(),
@@ -150,5 +154,10 @@ pub fn workers(workers: &[WorkerStatus]) -> String {
         let memory = units::bytes(worker.memory_bytes);
         vec![worker.name.clone(), now, worker.threads.to_string(), memory, units::count(worker.tasks_done), silent]
     };
-    output::table(&["worker", "task", "threads", "memory", "tasks done", "last heard"], 2, workers.iter().map(row))
+    let mut text =
+        output::table(&["worker", "task", "threads", "memory", "tasks done", "last heard"], 2, workers.iter().map(row));
+    for worker in workers.iter().filter(|worker| !worker.quarantined.is_empty()) {
+        text.push_str(&format!("  {} is quarantined: {}\n", worker.name, worker.quarantined));
+    }
+    text
 }

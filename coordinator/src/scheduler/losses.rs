@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_task_whose_workers_are_lost_gets_less_memory_and_then_the_job_pauses_and_names_it() {
         let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 1, 1, 1)).unwrap());
-        let policy = Policy { lease: Duration::from_secs(30), max_failures: 3 };
+        let policy = Policy { lease: Duration::from_secs(30), max_failures: 3, checks_percent: 0 };
         let mut scheduler = Scheduler::new(plan, policy, Restored { epoch: 1, ..Restored::default() });
         // The task needs 1000 bytes.
         let worker = Worker { id: 1, name: "a worker".into(), memory_bytes: 3500 };

@@ -13,10 +13,14 @@
 //! Invariants, which `simulation` throws seeded storms of events at:
 //! * a task is leased only when every stage it waits for is stitched, to one worker at a time, or to a second one where the first is slow;
 //! * tokens strictly increase; only a token whose lease is not over can hand in the first result of a task;
-//! * a task's first result stands: the same again is welcome, another one stops the job and names both workers;
+//! * a task's first result stands: the same again is welcome, after another one neither does until a third worker has decided;
 //! * a file is garbage only when every stage with a task that reads it is stitched;
 //! * as long as workers come back, the plan ends.
 
+mod checks;
+mod doubts;
+#[cfg(test)]
+mod lies;
 mod losses;
 mod progress;
 mod results;
@@ -25,12 +29,15 @@ mod simulation;
 mod stitching;
 mod stragglers;
 
+pub use checks::Tally;
+pub use doubts::Settled;
 pub use progress::Progress;
-pub use results::{CommitFailure, FailAction, Offer};
+pub use results::{CommitFailure, Committed, FailAction, Offer};
 pub use stitching::StitchJob;
 
 use crate::plan::{Plan, TaskIndex};
-use crate::record::{Commit, InputRecord, artifact_of};
+use crate::record::{Commit, Doubts, InputRecord, artifact_of};
+use checks::Checks;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +52,9 @@ pub struct Policy {
     pub lease: Duration,
     /// After this many failures of one task the job pauses.
     pub max_failures: u32,
+    /// Share of the work, in percent, that is done a second time by other workers to see whether the same comes out. At 100
+    /// nothing is built on a task before two workers have made it.
+    pub checks_percent: u8,
 }
 
 /// A worker that asks for a task.
@@ -86,6 +96,8 @@ pub enum PauseCause {
     LowWater,
     /// No worker has this much memory.
     Memory(u64),
+    /// A worker is needed that has not made a task yet: results differ, or one is to be made twice.
+    Opinion,
 }
 
 /// Whether tasks are given out.
@@ -112,6 +124,12 @@ pub struct Restored {
     pub stitched: BTreeSet<u32>,
     /// Hashes that files must have when they are made again, and who says so.
     pub expected: BTreeMap<ArtifactId, Evidence>,
+    /// Records of tasks that must run again because their files were lost.
+    pub former: BTreeMap<TaskIndex, Commit>,
+    /// Results that are not trusted; `None` where none ever were.
+    pub doubts: Option<Doubts>,
+    /// The checks of earlier schedulers of this job.
+    pub tally: Tally,
 }
 
 /// What is known of a file that has to be made again.
@@ -121,6 +139,9 @@ pub struct Evidence {
     pub blake3: Digest,
     /// The worker that wrote or read it.
     pub worker: String,
+    /// Whether another hash stops the job. If not, the finished tasks that read the file are judged again: somebody whose results were
+    /// taken out may have made it, or what it was made from.
+    pub is_firm: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -197,6 +218,10 @@ pub struct Scheduler {
     /// For files that can become garbage: tasks of stages not yet stitched that read them.
     readers_left: BTreeMap<ArtifactId, usize>,
     expected: BTreeMap<ArtifactId, Evidence>,
+    former: BTreeMap<TaskIndex, Commit>,
+    checks: Checks,
+    doubts: Doubts,
+    wants_recheck: bool,
     failures: VecDeque<String>,
     positions: u64,
     bytes: u64,
@@ -242,6 +267,10 @@ impl Scheduler {
             leases: BTreeMap::new(),
             readers_left,
             expected: restored.expected,
+            former: restored.former,
+            checks: Checks::after(restored.tally),
+            doubts: restored.doubts.unwrap_or_else(|| Doubts::none(&plan.table)),
+            wants_recheck: false,
             failures: VecDeque::new(),
             positions: 0,
             bytes: 0,
@@ -283,8 +312,14 @@ impl Scheduler {
 
     /// The same, where there are other workers: a task that this one has failed at is left to them, until all have who have the memory for it.
     pub fn lease_among(&mut self, now: Duration, worker: &Worker, others: &[Worker]) -> Option<Assignment> {
-        if self.phase != Phase::Running {
+        if let Some(message) = self.needs_another(worker, others) {
+            self.pause(PauseCause::Opinion, message);
+        }
+        if self.phase != Phase::Running || self.wants_recheck {
             return None;
+        }
+        if let Some(check) = self.lease_check(now, worker) {
+            return Some(check);
         }
         let fits = |task: &TaskIndex| self.plan.tasks[*task].plan.memory_bytes <= worker.memory_bytes;
         let has_failed = |task: TaskIndex, id: u64| self.gave_up.contains(&(task, id));
@@ -292,7 +327,9 @@ impl Scheduler {
             self.plan.tasks[task].plan.memory_bytes <= other.memory_bytes && !has_failed(task, other.id)
         };
         let is_for_it = |&task: &TaskIndex| !has_failed(task, worker.id) || !others.iter().any(|other| can_do(task, other));
-        let task = self.ready.iter().copied().filter(fits).find(is_for_it)?;
+        let decides = |task: &TaskIndex| !self.has_said(*task, worker);
+        let task = self.ready.iter().copied().filter(fits).filter(decides).find(is_for_it)?;
+        self.count_towards_check(worker.id);
         self.give(now, task, worker)
     }
 
@@ -301,12 +338,16 @@ impl Scheduler {
         self.gave_up.iter().any(|&(_, id)| id == worker)
     }
 
+    fn next_token(&mut self) -> u64 {
+        self.given_out = self.given_out.checked_add(1).expect("fewer than 2^32 leases in the life of a coordinator");
+        u64::from(self.epoch) << 32 | u64::from(self.given_out)
+    }
+
     /// Makes a lease of a task.
     fn give(&mut self, now: Duration, task: TaskIndex, worker: &Worker) -> Option<Assignment> {
         let inputs = self.inputs_of(task)?;
         self.ready.remove(&task);
-        self.given_out = self.given_out.checked_add(1).expect("fewer than 2^32 leases in the life of a coordinator");
-        let token = u64::from(self.epoch) << 32 | u64::from(self.given_out);
+        let token = self.next_token();
         self.attempts[task] += 1;
         let attempt = self.attempts[task];
         let expires = now + self.policy.lease;
@@ -343,6 +384,9 @@ impl Scheduler {
 
     /// Keeps a lease alive. The answer says whether the worker should go on.
     pub fn heartbeat(&mut self, now: Duration, id: TaskId, token: u64, positions: u64, layer: u32) -> bool {
+        if let Some(goes_on) = self.plan.index_of(id).and_then(|task| self.heartbeat_of_check(now, task, token)) {
+            return goes_on;
+        }
         let Some(task) = self.leased(id, token) else {
             // Handed in, and its record is being written: the lease may still be needed if that fails.
             let committing =
@@ -375,6 +419,7 @@ impl Scheduler {
 
     /// Takes back the leases that were not renewed in time; says how many.
     pub fn expire(&mut self, now: Duration) -> usize {
+        self.drop_checks(|expires, _| expires <= now);
         let late: Vec<u64> = self.leases.iter().filter(|(_, lease)| lease.expires <= now).map(|(&token, _)| token).collect();
         for &token in &late {
             let lease = &self.leases[&token];
@@ -392,6 +437,7 @@ impl Scheduler {
 
     /// Takes back the leases of a worker that leaves; says how many. What it has handed in already is not among them.
     pub fn take_back(&mut self, worker: u64) -> usize {
+        self.drop_checks(|_, holder| holder == worker);
         let held: Vec<u64> = self.leases.iter().filter(|(_, lease)| lease.worker.id == worker).map(|(&token, _)| token).collect();
         for &token in &held {
             self.release(token);
@@ -401,7 +447,7 @@ impl Scheduler {
 
     /// When the next lease runs out.
     pub fn next_expiry(&self) -> Option<Duration> {
-        self.leases.values().map(|lease| lease.expires).min()
+        self.leases.values().map(|lease| lease.expires).chain(self.checks.next_expiry()).min()
     }
 
     /// Stops giving tasks out. Does nothing in a job that is over. What somebody asked for stands, whatever else the job rests for.
@@ -447,7 +493,7 @@ impl Scheduler {
         self.leases.get(&token).filter(|lease| lease.task == task).map(|_| task)
     }
 
-    /// Whether a token is still good for a task.
+    /// Whether a token is still good for a task. Not that of a check: its files may be past being needed, and are gone then.
     pub fn holds(&self, id: TaskId, token: u64) -> bool {
         self.leased(id, token).is_some()
     }

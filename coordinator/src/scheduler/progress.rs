@@ -35,10 +35,11 @@ pub struct Progress {
 impl Scheduler {
     /// Who has which task: number of the worker, task, and layer it is at.
     pub fn held(&self) -> impl Iterator<Item = (u64, TaskId, u32)> {
-        self.leases.values().map(|lease| {
-            let id = self.plan.tasks[lease.task].id;
+        let leases = self.leases.values().map(|lease| (lease.worker.id, lease.task, lease.layer));
+        leases.chain(self.checks.held().map(|(worker, task)| (worker, task, None))).map(|(worker, task, layer)| {
+            let id = self.plan.tasks[task].id;
             let (_, first) = super::place_of(&self.plan, &self.plan.stages[id.stage as usize]);
-            (lease.worker.id, id, lease.layer.unwrap_or(first))
+            (worker, id, layer.unwrap_or(first))
         })
     }
 

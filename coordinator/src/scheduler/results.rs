@@ -1,6 +1,6 @@
 //! How tasks end: results handed in, and failures reported.
 
-use super::{Lease, PauseCause, Phase, Scheduler, TaskState};
+use super::{Lease, PauseCause, Phase, Scheduler, Settled, TaskState};
 use crate::plan::TaskIndex;
 use crate::record::{Commit, Content, RECORD_FORMAT, artifact_of, named};
 use std::sync::Arc;
@@ -22,8 +22,19 @@ pub enum Offer {
     AlreadyDone,
     /// Not wanted.
     Stale,
-    /// It differs from an earlier result: the job has stopped. The sentence names both workers.
+    /// It differs from an earlier result; a third worker is to decide. The sentence names both workers.
+    Doubt(String),
+    /// It differs from what is known of an earlier one: the job has stopped. The sentence names both workers.
     Conflict(String),
+}
+
+/// What became of a task whose record is durable.
+#[derive(Clone, Default, Debug)]
+pub struct Committed {
+    /// Positions that it handled.
+    pub positions: u64,
+    /// What it has decided, if its results differed before.
+    pub settled: Option<Settled>,
 }
 
 /// Why a record, or the manifest, could not be written.
@@ -50,14 +61,16 @@ impl Scheduler {
     /// A worker hands in the result of a task. The content must have passed [`check_content`](crate::content::check_content).
     pub fn offer(&mut self, now: Duration, id: TaskId, token: u64, worker: &str, content: &Content, elapsed_ms: u64) -> Offer {
         let Some(task) = self.plan.index_of(id) else { return Offer::Stale };
+        self.end_check(task, token);
         match &self.tasks[task] {
-            TaskState::Done(earlier) if earlier.content == *content => return Offer::AlreadyDone,
+            TaskState::Done(earlier) if earlier.content == *content => {
+                self.confirm(task, worker);
+                return Offer::AlreadyDone;
+            }
             TaskState::Committing(earlier, _) if earlier.content == *content => return Offer::Pending,
             TaskState::Done(earlier) | TaskState::Committing(earlier, _) => {
-                let what = difference(&earlier.content, content);
-                let message = two_results(id, &what, &earlier.worker, worker);
-                self.fail_job(message.clone());
-                return Offer::Conflict(message);
+                let earlier = Arc::clone(earlier);
+                return self.differs(task, &earlier, token, worker, content);
             }
             _ => {}
         }
@@ -65,8 +78,17 @@ impl Scheduler {
         if over || self.leased(id, token).is_none() {
             return Offer::Stale;
         }
+        if let Some(offer) = self.hear(task, token, worker, content) {
+            return offer;
+        }
+        // Made again because its files were lost. From other files than before it may come out otherwise.
+        let former = self.former.get(&task).filter(|former| Some(&former.inputs) == self.input_records(task).as_ref());
+        if let Some(former) = former.filter(|former| former.content != *content).cloned() {
+            return self.differs(task, &former, token, worker, content);
+        }
         for file in &content.outputs {
-            if let Some(evidence) = self.expected.get(&artifact_of(file)).filter(|evidence| evidence.blake3 != file.blake3) {
+            let evidence = self.expected.get(&artifact_of(file)).filter(|evidence| evidence.blake3 != file.blake3);
+            if let Some(evidence) = evidence.filter(|evidence| evidence.is_firm) {
                 let message = two_results(id, &named(artifact_of(file)), &evidence.worker, worker);
                 self.fail_job(message.clone());
                 return Offer::Conflict(message);
@@ -91,10 +113,10 @@ impl Scheduler {
         Offer::Commit(commit)
     }
 
-    /// The record of a task is durable; says how many positions it handled.
-    pub fn committed(&mut self, id: TaskId) -> u64 {
-        let Some(task) = self.plan.index_of(id) else { return 0 };
-        let TaskState::Committing(commit, lease) = &self.tasks[task] else { return 0 };
+    /// The record of a task is durable. If its results differed before, this one has decided.
+    pub fn committed(&mut self, id: TaskId) -> Committed {
+        let Some(task) = self.plan.index_of(id) else { return Committed::default() };
+        let TaskState::Committing(commit, lease) = &self.tasks[task] else { return Committed::default() };
         let (commit, lease) = (Arc::clone(commit), lease.clone());
         // Short tasks end before their first heartbeat; what they made is then the best count of what they handled.
         let keys =
@@ -103,8 +125,13 @@ impl Scheduler {
         self.positions += positions;
         self.remember_place(&lease);
         self.learn_pace(task, commit.elapsed_ms, lease.positions);
+        self.wants_recheck |= self.is_news(&commit);
+        let settled = self.settle(&commit);
         self.finish(task, commit);
-        positions
+        if let Some(settled) = &settled {
+            settled.right.iter().for_each(|worker| self.confirm(task, worker));
+        }
+        Committed { positions, settled }
     }
 
     /// The record of a task could not be written. The lease goes on, so that the worker may hand the result in again.
@@ -142,6 +169,9 @@ impl Scheduler {
 
     /// A worker gives a task back.
     pub fn fail(&mut self, id: TaskId, token: u64, reason: Reason, message: &str) -> FailAction {
+        if self.plan.index_of(id).is_some_and(|task| self.fail_check(task, token, reason, message)) {
+            return FailAction::Noted;
+        }
         if self.leased(id, token).is_none() {
             return FailAction::Ignored;
         }
@@ -211,10 +241,12 @@ impl Scheduler {
         commit.content.outputs.iter().for_each(|file| {
             self.expected.remove(&artifact_of(file));
         });
+        self.former.remove(&task);
         self.ready.remove(&task);
         // Whoever else has it hears at the next heartbeat that it is not wanted any more.
         self.leases.retain(|_, lease| lease.task != task);
         self.gave_up.retain(|&(given_up, _)| given_up != task);
+        self.can_be_checked(task, &commit.worker);
         self.tasks[task] = TaskState::Done(commit);
     }
 
@@ -225,15 +257,17 @@ impl Scheduler {
     }
 }
 
+pub(super) fn differing(id: TaskId, what: &str, earlier: &str, later: &str) -> String {
+    format!("task {id} has two different results: {what} from worker {earlier} is not the same from worker {later}")
+}
+
 fn two_results(id: TaskId, what: &str, earlier: &str, later: &str) -> String {
-    format!(
-        "task {id} has two different results: {what} from worker {earlier} is not the same from worker {later}; one of the two \
-         machines or builds computes wrong numbers, so nothing is published"
-    )
+    let differs = differing(id, what, earlier, later);
+    format!("{differs}; one of the two machines or builds computes wrong numbers, so nothing is published")
 }
 
 /// The first thing in which two results differ.
-fn difference(a: &Content, b: &Content) -> String {
+pub(super) fn difference(a: &Content, b: &Content) -> String {
     if let Some((file, _)) = a.outputs.iter().zip(&b.outputs).find(|(a, b)| a != b) {
         return named(artifact_of(file));
     }

@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use strata_proto::v1::fail_request::Reason;
 
-const POLICY: Policy = Policy { lease: Duration::from_secs(30), max_failures: 3 };
+const POLICY: Policy = Policy { lease: Duration::from_secs(30), max_failures: 3, checks_percent: 0 };
 
 /// What survives a kill.
 #[derive(Default)]
@@ -68,7 +68,8 @@ impl World {
     }
 
     fn lease(&mut self, at: usize) {
-        let given = self.scheduler.lease(self.now, &Self::worker(at));
+        let others: Vec<Worker> = (0..self.busy.len()).filter(|&other| other != at).map(Self::worker).collect();
+        let given = self.scheduler.lease_among(self.now, &Self::worker(at), &others);
         let Some(assignment) = given.or_else(|| self.scheduler.lease_copy(self.now, &Self::worker(at))) else { return };
         assert!(assignment.token > self.highest_token, "tokens strictly increase");
         self.highest_token = assignment.token;
@@ -121,7 +122,7 @@ impl World {
             }
             Offer::Pending => assert!(self.writing.iter().any(|commit| commit.id() == assignment.id)),
             Offer::Stale => assert!(!durable),
-            Offer::Conflict(message) => panic!("equal results conflict: {message}"),
+            Offer::Doubt(message) | Offer::Conflict(message) => panic!("equal results conflict: {message}"),
         }
     }
 
@@ -201,7 +202,8 @@ impl World {
         self.store.files.retain(|artifact| keep.contains(&made(artifact).path));
         self.epoch += 1;
         let stitched = self.store.stages.clone();
-        let restored = Restored { epoch: self.epoch, commits: audited.commits, stitched, expected: audited.expected };
+        let (commits, expected) = (audited.commits, audited.expected);
+        let restored = Restored { epoch: self.epoch, commits, stitched, expected, ..Restored::default() };
         self.scheduler = Scheduler::new(plan, POLICY, restored);
         audited.rejected.len()
     }
@@ -321,7 +323,7 @@ fn files_that_vanish_are_made_again_with_all_that_they_need() {
 }
 
 #[test]
-fn two_different_results_stop_the_job_and_name_both_workers() {
+fn two_different_results_are_held_until_the_store_is_read_without_them_and_both_workers_are_named() {
     let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 2, 2, 1)).unwrap());
     for durable in [false, true] {
         let mut scheduler = Scheduler::new(Arc::clone(&plan), POLICY, Restored { epoch: 1, ..Restored::default() });
@@ -338,15 +340,12 @@ fn two_different_results_stop_the_job_and_name_both_workers() {
         }
         let mut other = content.clone();
         other.counts[0].states += 1;
-        let Offer::Conflict(message) = scheduler.offer(POLICY.lease, first.id, first.token, "worker-1", &other, 1) else {
-            panic!()
-        };
+        let Offer::Doubt(message) = scheduler.offer(POLICY.lease, first.id, first.token, "worker-1", &other, 1) else { panic!() };
         assert!(message.contains("worker-1") && message.contains("worker-2") && message.contains("0.0"), "{message}");
-        assert_eq!(scheduler.phase(), &Phase::Failed(message));
-        assert_eq!(scheduler.lease(POLICY.lease, &World::worker(3)), None);
-        // The right result stays right.
-        let again = scheduler.offer(POLICY.lease, first.id, first.token, "worker-1", &content, 1);
-        assert!(matches!(again, Offer::AlreadyDone | Offer::Pending));
+        assert!(scheduler.wants_recheck());
+        assert_eq!(scheduler.lease(POLICY.lease, &World::worker(3)), None, "nothing is built on either");
+        let heard: Vec<&str> = scheduler.doubts().open[0].opinions.iter().map(|opinion| opinion.worker.as_str()).collect();
+        assert_eq!(heard, ["worker-2", "worker-1"]);
     }
 }
 
@@ -354,7 +353,8 @@ fn two_different_results_stop_the_job_and_name_both_workers() {
 fn a_file_made_again_must_have_the_hash_that_others_were_made_from() {
     let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 2, 1, 1)).unwrap());
     let output = plan.tasks[0].plan.outputs[0];
-    let evidence = Evidence { blake3: Digest::blake3(b"something else"), worker: "the worker of yesterday".into() };
+    let evidence =
+        Evidence { blake3: Digest::blake3(b"something else"), worker: "the worker of yesterday".into(), is_firm: true };
     let restored = Restored { epoch: 1, expected: BTreeMap::from([(output, evidence)]), ..Restored::default() };
     let mut scheduler = Scheduler::new(Arc::clone(&plan), POLICY, restored);
     let given = scheduler.lease(Duration::ZERO, &World::worker(1)).unwrap();

@@ -20,10 +20,11 @@ pub struct StitchJob {
 impl Scheduler {
     /// The next stage to stitch, if the job runs.
     pub fn next_stitch(&mut self) -> Option<StitchJob> {
-        if self.phase != Phase::Running {
+        if self.phase != Phase::Running || self.wants_recheck {
             return None;
         }
-        let stage = self.complete.pop_first()?;
+        let stage = self.complete.iter().copied().find(|&stage| self.is_checked(stage as usize))?;
+        self.complete.remove(&stage);
         self.stages[stage as usize].state = StageState::Stitching;
         let commits = self.commits_of(self.plan.stages[stage as usize].tasks.clone());
         Some(StitchJob { stage, commits })
@@ -101,6 +102,7 @@ impl Scheduler {
             self.readers_left.get(artifact) == Some(&0)
                 && plan.producer(*artifact).is_some_and(|p| self.stages[stage_of(p)].state == StageState::Stitched)
         });
+        self.hold_back(&mut candidates);
         let garbage: Vec<FileRecord> = candidates.into_iter().filter_map(|artifact| self.file(artifact).cloned()).collect();
         self.bytes = self.bytes.saturating_sub(garbage.iter().map(|file| file.bytes).sum());
         garbage

@@ -94,8 +94,8 @@ impl Scheduler {
         let may = |lease: &&Lease| {
             let fits = self.plan.tasks[lease.task].plan.memory_bytes <= worker.memory_bytes;
             let is_wanted = matches!(self.tasks[lease.task], TaskState::Leased);
-            let is_others = lease.worker.id != worker.id && !self.gave_up.contains(&(lease.task, worker.id));
-            is_alone(lease.task) && fits && is_wanted && is_others
+            let is_new_to_it = !self.gave_up.contains(&(lease.task, worker.id)) && !self.has_said(lease.task, worker);
+            is_alone(lease.task) && fits && is_wanted && lease.worker.id != worker.id && is_new_to_it
         };
         let gains = self.leases.values().filter(may).filter_map(|lease| Some((self.gain(now, lease)?, lease.task)));
         gains.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, task)| task)
@@ -139,7 +139,7 @@ mod tests {
     /// A stage of tasks of 10 seconds each on all workers but number 1, which takes 100; gives the time at which it is stitched.
     fn stage_with_a_slow_worker(tasks: u32, workers: u64, positions_a_unit: f64) -> f64 {
         let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 1, tasks, 1)).unwrap());
-        let policy = Policy { lease: Duration::from_secs(30), max_failures: 3 };
+        let policy = Policy { lease: Duration::from_secs(30), max_failures: 3, checks_percent: 0 };
         let mut scheduler = Scheduler::new(Arc::clone(&plan), policy, Restored { epoch: 1, ..Restored::default() });
         let speed = |id: u64| if id == 1 { 0.1 } else { 1.0 };
         let mut busy: BTreeMap<u64, (Assignment, u64)> = BTreeMap::new();
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_task_at_the_usual_pace_gets_no_copy_whatever_share_of_its_ranks_is_reached() {
         let plan = Arc::new(Plan::of(&FakeSpace::new("2048-2x2", 1, 2, 1)).unwrap());
-        let policy = Policy { lease: Duration::from_secs(30), max_failures: 3 };
+        let policy = Policy { lease: Duration::from_secs(30), max_failures: 3, checks_percent: 0 };
         let cost = plan.tasks[0].plan.cost;
         for reached in [1.0, 0.3, 0.1] {
             let mut scheduler = Scheduler::new(Arc::clone(&plan), policy, Restored { epoch: 1, ..Restored::default() });

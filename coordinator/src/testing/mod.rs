@@ -4,6 +4,7 @@ mod life;
 mod services;
 mod space;
 mod windows;
+mod wrong;
 
 pub use life::Life;
 pub use space::FakeSpace;

@@ -135,7 +135,7 @@ async fn what_a_worker_holds_that_leaves_is_ready_at_once() {
 }
 
 #[tokio::test]
-async fn another_result_for_the_same_task_stops_the_job_and_names_both_workers() {
+async fn another_result_for_the_same_task_rests_the_job_and_names_both_workers() {
     let temp = tempfile::tempdir().unwrap();
     let (life, mut anna) = started(temp.path()).await;
     let mut bert = life.worker("bert").await;
@@ -144,18 +144,26 @@ async fn another_result_for_the_same_task_stops_the_job_and_names_both_workers()
     let mut other = bert.result(&task);
     other.counts[0].terminal += 1;
     assert_eq!(bert.complete(other).await.unwrap(), Verdict::Conflict);
-    let status = life.wait_for(JobState::Failed).await;
-    assert!(status.message.contains("anna") && status.message.contains("bert"), "{}", status.message);
-    assert!(bert.lease(10).await.is_none());
+    life.wait_for(JobState::Running).await;
+    assert!(bert.lease(50).await.is_none(), "neither of the two can decide");
+    let status = life.wait_for(JobState::Paused).await;
+    assert_eq!(status.pause_cause(), PauseCause::Worker);
+    assert!(status.message.contains("anna and bert") && status.message.contains("task 0.0"), "{}", status.message);
     assert!(!temp.path().join("table.json").exists());
     // After a restart neither of the two is taken for the truth.
     life.coordinator.shutdown().await;
     let again = Life::start(temp.path());
-    let refused = again.submit().await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
-    assert!(refused.message().contains("two different results") && refused.message().contains("bert"), "{refused}");
-    fs::remove_dir_all(temp.path().join("build")).unwrap();
-    again.finish().await;
+    again.submit().await.unwrap();
+    let mut bert = again.worker("bert").await;
+    assert!(bert.lease(50).await.is_none());
+    assert!(again.wait_for(JobState::Paused).await.message.contains("anna and bert"));
+    // A third worker agrees with one of them, and the other one is sent away.
+    let (status, ran) = again.finish().await;
+    assert_eq!((ran.len() as u64, ran[0].to_string().as_str()), (TASKS, "0.0"));
+    assert_eq!(status.tasks_done, TASKS);
+    let refused = bert.client.lease(LeaseRequest { worker_id: bert.id, wait_ms: 0 }).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert!(refused.message().contains("bert is quarantined, because its result of task 0.0"), "{refused}");
 }
 
 #[tokio::test]
@@ -241,15 +249,17 @@ async fn statistics_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn other_statistics_for_the_same_task_stop_the_job() {
+async fn other_statistics_for_the_same_task_are_another_result() {
     let temp = tempfile::tempdir().unwrap();
     let (life, mut anna, task) = in_the_backward_pass(temp.path()).await;
     assert_eq!(anna.complete(anna.result(&task)).await.unwrap(), Verdict::Accepted);
     let mut other = anna.result(&task);
     other.stats[0].gap_sum += 1e-15;
     assert_eq!(anna.complete(other).await.unwrap(), Verdict::Conflict);
-    let status = life.wait_for(JobState::Failed).await;
-    assert!(status.message.contains("the statistics of the states"), "{}", status.message);
+    life.wait_for(JobState::Running).await;
+    assert!(anna.lease(50).await.is_none());
+    let status = life.wait_for(JobState::Paused).await;
+    assert!(status.message.contains(&format!("task {}.{} has different results", task.stage, task.part)), "{}", status.message);
 }
 
 #[tokio::test]
