@@ -61,8 +61,8 @@ impl WorkService {
         // Copies of slow tasks only when no job has anything else.
         for is_copy in [false, true] {
             for job in self.core.jobs() {
-                let has_failed = |scheduler: &mut Scheduler| Some(scheduler.has_failed(worker.id));
-                let others = if job.peek(has_failed).unwrap_or(false) { self.core.others(worker.id) } else { Vec::new() };
+                let depends = |scheduler: &mut Scheduler| Some(scheduler.depends_on_others(worker.id));
+                let others = if job.peek(depends).unwrap_or(false) { self.core.others(worker.id) } else { Vec::new() };
                 let lease = |scheduler: &mut Scheduler| {
                     if is_copy { scheduler.lease_copy(now, worker) } else { scheduler.lease_among(now, worker, &others) }
                 };

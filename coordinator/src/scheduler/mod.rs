@@ -333,9 +333,9 @@ impl Scheduler {
         self.give(now, task, worker)
     }
 
-    /// Whether a worker has failed at a task that is not done: only then it matters for a lease who else is there.
-    pub fn has_failed(&self, worker: u64) -> bool {
-        self.gave_up.iter().any(|&(_, id)| id == worker)
+    /// Whether it matters for a lease who else is there: the worker has failed at a task that is not done, or somebody else must decide about one.
+    pub fn depends_on_others(&self, worker: u64) -> bool {
+        self.gave_up.iter().any(|&(_, id)| id == worker) || !self.doubts.open.is_empty() || self.checks_all()
     }
 
     fn next_token(&mut self) -> u64 {

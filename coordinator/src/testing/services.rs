@@ -195,7 +195,7 @@ async fn results_that_cannot_be_are_refused_and_counted() {
     let task = anna.lease(5000).await.unwrap();
     fs::remove_dir_all(temp.path().join("build/index")).unwrap();
     let status = anna.complete(anna.result(&task)).await.unwrap_err();
-    assert!(status.message().contains("same directory"), "{status}");
+    assert!(status.message().contains("same store"), "{status}");
     life.jobs().resume(job()).await.unwrap();
     life.finish().await;
 }
