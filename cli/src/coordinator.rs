@@ -111,14 +111,19 @@ async fn lead(args: &Args) -> Result<(), Failure> {
         ..CoordinatorConfig::of_store(env!("CARGO_PKG_VERSION"), store)
     };
     let coordinator = Coordinator::start(config);
-    let served = serve_until_over(args, coordinator, listener, tls, &shown, &mut signal);
+    // Who listens on all addresses is reached under the machine's name.
+    let reached = if address.ip().is_unspecified() { format!("{host}:{}", address.port()) } else { address.to_string() };
+    let served = serve_until_over(args, coordinator, listener, tls, (&shown, &reached), &mut signal);
     let ended = tokio::select! {
         ended = served => ended,
         lost = lead.keep() => Err(Failure::failed(chain(&lost))),
     };
     if let Some(file) = &args.address_file {
-        // Nobody listens there any more.
-        let _ = std::fs::remove_file(file);
+        // Nobody listens there any more, unless it is another that has written its own address meanwhile.
+        let is_ours = std::fs::read_to_string(file).is_ok_and(|text| text.trim_end() == reached);
+        if is_ours {
+            let _ = std::fs::remove_file(file);
+        }
     }
     lead.give_back().await;
     ended
@@ -130,7 +135,7 @@ async fn serve_until_over(
     coordinator: Coordinator,
     listener: TcpListener,
     tls: Option<Tls>,
-    shown: &str,
+    (shown, reached): (&str, &str),
     signal: &mut watch::Receiver<Option<u8>>,
 ) -> Result<(), Failure> {
     let cannot = |e: std::io::Error| Failure::failed(format!("cannot listen on {}: {e}", args.listen));
@@ -151,10 +156,7 @@ async fn serve_until_over(
         }
     }
     if let Some(file) = &args.address_file {
-        // Who listens on all addresses is reached under the machine's name.
-        let reached =
-            if address.ip().is_unspecified() { format!("{}:{}", resources::host(), address.port()) } else { address.to_string() };
-        write_address(file, &reached)?;
+        write_address(file, reached)?;
     }
     let mut serving = std::pin::pin!(serving);
     let ended = loop {

@@ -9,10 +9,13 @@ use crate::record::{self, Commit, StageRecord, commit_path, stage_path};
 use crate::replay::{ReplayError, Stop, blocking, clean, read_doubts, replay};
 use crate::scheduler::{CommitFailure, Phase, StitchJob};
 use crate::wish::{Wanted, Wish};
+use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_storage::{DirLock, Manifest, PutOutcome, StoreError, TableDir, publish};
 
+/// Files that are looked at or removed at a time: each may be a message to a store that is far away.
+pub const AT_A_TIME: usize = 16;
 /// How often a store is tried that is full.
 const WHILE_FULL: Duration = Duration::from_secs(10);
 
@@ -158,11 +161,12 @@ async fn stitch_stage(core: &Core, job: &Job, build: &Build, keys: &mut KeyCount
 
 /// Removes files of a build that nobody needs any more. What cannot be removed goes when the table is published.
 pub async fn remove(job: &Job, dir: &TableDir, paths: impl Iterator<Item = String>) {
-    for path in paths {
+    let removed = futures::stream::iter(paths).for_each_concurrent(AT_A_TIME, async |path| {
         if let Err(error) = dir.delete(&path).await {
             tracing::warn!(table = %job.table, %path, %error, "cannot remove what is not needed any more");
         }
-    }
+    });
+    removed.await;
 }
 
 /// Creates the record of a stage. One that is there already was written by us in an earlier life, or is in the way.

@@ -176,7 +176,8 @@ async fn gauges(core: &Core) -> Registry {
 }
 
 async fn free_bytes(job: &Arc<Job>) -> Option<u64> {
-    if job.is_released() { None } else { room::free_bytes(job).await }
+    // An object store has no such number.
+    if job.is_released() { None } else { room::free_bytes(job).await.filter(|&bytes| bytes != u64::MAX) }
 }
 
 async fn metrics(State(core): State<Arc<Core>>) -> impl IntoResponse {

@@ -4,12 +4,13 @@
 use crate::content::{content_of, message_of_file};
 use crate::core::{Core, status_of};
 use crate::doubts::{quarantine, remember_doubts};
-use crate::drive::{Recorded, put_commit, remove};
+use crate::drive::{AT_A_TIME, Recorded, put_commit, remove};
 use crate::job::Job;
 use crate::plan::TaskIndex;
 use crate::record::Commit;
 use crate::replay::{Stop, check_files};
 use crate::scheduler::{Assignment, CommitFailure, Committed, FailAction, Offer, Scheduler, Worker};
+use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_games::TaskId;
@@ -21,7 +22,7 @@ use strata_proto::v1::{
     CompleteReply, CompleteRequest, FailReply, FailRequest, HeartbeatReply, HeartbeatRequest, LeaseReply, LeaseRequest,
     LeaveReply, LeaveRequest, RegisterReply, RegisterRequest, Task,
 };
-use strata_storage::{FileRecord, Store};
+use strata_storage::{FileRecord, Store, StoreError};
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
@@ -231,13 +232,20 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
     };
     let content = content_of(&build.plan, task, &request).map_err(refuse)?;
     // Catches workers that write to another directory than the coordinator reads, before the table depends on it.
+    let length_of = |file: FileRecord| {
+        let dir = build.dir.clone();
+        async move { Ok::<_, StoreError>((dir.length(&file.path).await?, file)) }
+    };
+    let mut lengths = futures::stream::iter(content.outputs.clone()).map(length_of).buffer_unordered(AT_A_TIME);
     let mut missing = None;
-    for file in &content.outputs {
-        if build.dir.length(&file.path).await.map_err(|error| status_of(&error))? != Some(file.bytes) {
+    while let Some(found) = lengths.next().await {
+        let (length, file) = found.map_err(|error| status_of(&error))?;
+        if length != Some(file.bytes) {
             missing = Some(build.dir.shown(&file.path));
             break;
         }
     }
+    drop(lengths);
     loop {
         let mut changes = job.changes();
         changes.mark_unchanged();

@@ -22,10 +22,14 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Where files are written before they get their names.
 pub(crate) const TMP: &str = "build/tmp";
+
+/// How often at most it is asked whether a table in an object store is complete.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// What became of a record that was to be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +67,8 @@ pub(crate) struct Remote {
     pub(crate) bucket: Bucket,
     pub(crate) table: String,
     shelf: Option<Shelf>,
+    /// When it was last looked whether the table is complete, and it was not.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl Remote {
@@ -92,7 +98,7 @@ impl TableDir {
     /// a coordinator does.
     pub(crate) fn of_bucket(bucket: Bucket, table: &str, shelf: Option<Shelf>) -> Self {
         let root = shelf.as_ref().map_or_else(|| bucket.shown(table), |shelf| shelf.folder(bucket.url(), table));
-        let home = Home::Bucket(Remote { bucket, table: table.to_owned(), shelf });
+        let home = Home::Bucket(Remote { bucket, table: table.to_owned(), shelf, looked: Mutex::default() });
         Self { inner: Arc::new(Inner { root, home, next: AtomicU64::new(0) }) }
     }
 
@@ -212,12 +218,21 @@ impl TableDir {
         Ok(fs::metadata(self.path(path)).ok().filter(fs::Metadata::is_file).map(|file| file.len()))
     }
 
-    /// Whether the table is complete. Blocks.
+    /// Whether the table is complete; of an object store as it was at most ten seconds ago. Blocks.
     pub fn is_published(&self) -> Result<bool, StoreError> {
-        match self.remote() {
-            Some(remote) => Ok(remote.bucket.block_on(remote.bucket.length(&remote.name("table.json")))?.is_some()),
-            None => Ok(self.path("table.json").exists()),
+        let Some(remote) = self.remote() else { return Ok(self.path("table.json").exists()) };
+        let mut looked = remote.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.is_some_and(|at| at.elapsed() < LOOK) {
+            return Ok(false);
         }
+        let is_there = remote.bucket.block_on(remote.bucket.length(&remote.name("table.json")))?.is_some();
+        *looked = (!is_there).then(Instant::now);
+        Ok(is_there)
+    }
+
+    /// Whether its files are in an object store, where each is a message or more.
+    pub fn is_far(&self) -> bool {
+        self.remote().is_some()
     }
 
     /// Takes the lock of the directory, or says which process has it. An object store has one coordinator, which needs no lock.
@@ -233,7 +248,7 @@ impl TableDir {
         crate::lock::holder(&self.path("build"))
     }
 
-    /// Bytes that can still be written here; an object store has no such number.
+    /// Bytes that can still be written here; `u64::MAX` in an object store, which has no such number.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
         if self.remote().is_some() {
             return Ok(u64::MAX);

@@ -10,7 +10,7 @@ use crate::error::IoFault;
 use crate::execute::Output;
 use crate::relief::Relief;
 use crate::verified;
-use crate::writer::{WRITERS, Write, Writer};
+use crate::writer::{WRITERS, WRITERS_FAR, Write, Writer};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -177,7 +177,7 @@ impl<'a> FileIo<'a> {
     /// Runs `work` with the writing threads beside it, and returns when everything it wrote is durable or failed.
     pub(crate) fn with_writers<T>(&self, work: impl FnOnce() -> T) -> T {
         std::thread::scope(|scope| {
-            for _ in 0..WRITERS {
+            for _ in 0..if self.dir.is_far() { WRITERS_FAR } else { WRITERS } {
                 scope.spawn(|| self.writer.serve());
             }
             let result = work();

@@ -12,6 +12,8 @@ use strata_storage::FileRecord;
 
 /// Threads that write. Two, so that one can encode and hash while the other waits for the disk.
 pub(crate) const WRITERS: usize = 2;
+/// The same for an object store: small files wait for its answers, most of the time.
+pub(crate) const WRITERS_FAR: usize = 8;
 
 /// A file to write: returns its record when it is durable.
 pub(crate) type Write<'a> = Box<dyn FnOnce() -> Result<FileRecord, IoFault> + Send + 'a>;

@@ -26,12 +26,15 @@ Examples:
   strata launch local --store tables --table 2048-3x3
   strata launch local --store tables --table 2048-3x3 --table bearoff-6x15 --workers 3 --dry-run
 
-Each table is built in a folder of its name in the store. Unfinished builds of the store go on too. It ends when all of them are complete,
+Each table is built in a folder of its name in the store; of an object store each worker keeps copies in the user's cache folder. Unfinished builds of the store go on too. It ends when all of them are complete,
 with 1 when one is not.")]
 pub struct Args {
-    /// The directory of the tables; made when it is missing
-    #[arg(long, value_name = "DIR")]
+    /// Where the tables are: a directory, made when it is missing, or s3://bucket/prefix, gs:// or az://
+    #[arg(long, value_name = "DIR|URL")]
     store: PathBuf,
+    /// Use an object store whose endpoint has no TLS, on a network that you trust
+    #[arg(long)]
+    allow_http: bool,
     /// A table to build; may be given several times
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
@@ -140,7 +143,7 @@ impl Member {
 /// Launches it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let tables = args.table.iter().map(|name| Ok(table_name(name)?.to_string())).collect::<Result<Vec<_>, Failure>>()?;
-    if tables.is_empty() && !args.store.is_dir() {
+    if tables.is_empty() && !is_url(&args.store) && !args.store.is_dir() {
         return Err(Failure::usage("there is nothing to build")
             .help("--table NAME says what; without it unfinished builds of the store go on"));
     }
@@ -177,6 +180,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Whether the tables are in an object store.
+fn is_url(store: &Path) -> bool {
+    store.to_str().is_some_and(|text| text.contains("://") && !text.starts_with("file://"))
+}
+
 /// `@FILE`: where the coordinator writes its address.
 fn at(address: &Path) -> String {
     format!("@{}", address.display())
@@ -193,7 +201,9 @@ fn members(args: &Args, address: &Path, folder: &Path) -> Vec<Member> {
     let memory = resources::memory(args.memory) / workers as u64;
     let threads = args.threads.map_or_else(resources::threads, usize::from);
     let coordinator = ["coordinator", "--listen", "127.0.0.1:0", "--store"].map(str::to_owned).into_iter();
-    let coordinator = coordinator.chain([text(&args.store), "--address-file".into(), text(address)]).collect();
+    let coordinator = coordinator.chain([text(&args.store), "--address-file".into(), text(address)]);
+    let allow_http = || args.allow_http.then(|| "--allow-http".to_owned());
+    let coordinator = coordinator.chain(allow_http()).collect();
     let worker = |number: usize| {
         let threads = resources::share(threads, workers, number);
         let name = format!("worker-{}", number + 1);
@@ -208,7 +218,7 @@ fn members(args: &Args, address: &Path, folder: &Path) -> Vec<Member> {
             "--memory",
             &memory.to_string(),
         ];
-        Member::new(name.clone(), words.map(str::to_owned).to_vec(), folder)
+        Member::new(name.clone(), words.map(str::to_owned).into_iter().chain(allow_http()).collect(), folder)
     };
     std::iter::once(Member::new("coordinator".into(), coordinator, folder)).chain((0..workers).map(worker)).collect()
 }
@@ -322,7 +332,8 @@ fn is_over(job: &JobStatus) -> bool {
 fn show(jobs: &[JobStatus], args: &Args, progress: &Progress) {
     let sum = |of: fn(&JobStatus) -> u64| jobs.iter().map(of).sum::<u64>();
     let over = jobs.iter().filter(|job| is_over(job)).count();
-    let free = resources::free_disk(&args.store).map_or_else(String::new, |free| format!(" ({} free)", units::bytes(free)));
+    let free = if is_url(&args.store) { None } else { resources::free_disk(&args.store) };
+    let free = free.map_or_else(String::new, |free| format!(" ({} free)", units::bytes(free)));
     let running = units::plural(sum(|job| job.tasks_running), "task");
     let disk = format!("disk {}{free}", units::bytes(sum(|job| job.bytes)));
     let waits = jobs.iter().find(|job| job.state() == JobState::Paused).map_or(String::new(), |job| format!("  {}", job.message));
