@@ -86,12 +86,21 @@ impl JobArgs {
     pub fn sizes(&self) -> Result<Sizes, Failure> {
         let table = table_name(&self.table)?;
         let space = open_space(&table)?;
+        // A stage begins when those before it are over, so this is the most that can be done at a time.
+        let side_by_side = space.stages().iter().map(|stage| stage.parts).max().unwrap_or(1);
+        if u32::from(self.workers) > side_by_side {
+            let tasks = match side_by_side {
+                1 => "its tasks are a chain, so one worker computes at a time".into(),
+                _ => format!("at most {side_by_side} of its tasks go side by side"),
+            };
+            output::note(&format!("note: {} workers for {table}: {tasks}, and the others wait to take over", self.workers));
+        }
         let (plan, hours) = match self.hours {
             Some(hours) => (forecast(space.as_ref(), None), Some(hours)),
             None => {
                 output::note(&format!("measuring for {}; --hours N does without", units::duration(MEASURED)));
                 let (plan, core_seconds) = measured(space.as_ref(), MEASURED, resources::threads())?;
-                let cores = f64::from(self.workers) * f64::from(self.threads);
+                let cores = f64::from(u32::from(self.workers).min(side_by_side)) * f64::from(self.threads);
                 let hours = core_seconds.map(|seconds| hours((seconds / cores).max(disk_seconds(&plan))));
                 (plan, hours)
             }
