@@ -30,6 +30,7 @@ The store has a folder for each table. A directory workers must see under the sa
 --store. Of s3://, gs:// and az:// the credentials, the region and the endpoint are in the environment (AWS_*, GOOGLE_*, AZURE_*), of the
 workers too; it must have conditional writes, which is tried first. One coordinator leads a store at a time. SIGTERM and Ctrl-C stop it, and so may kill -9: started again it goes on
 with every build that is not finished. Workers wait for it meanwhile.
+Exit code 75: it could not reach its object store for so long that another may lead it; starting it again is right.
 Off this machine it talks TLS with certificates on both sides (`strata certs`), unless --insecure says that the network is trusted.")]
 pub struct Args {
     /// Where the tables are: a directory, made when it is missing, or s3://bucket/prefix, gs:// or az://
@@ -56,7 +57,7 @@ pub struct Args {
     /// Let --metrics listen for other machines, on a network that you trust; it tells names of tables and how far they are
     #[arg(long, requires = "metrics")]
     metrics_insecure: bool,
-    /// End when all jobs are over: there was one, and none is left
+    /// End when all jobs are over: there was one, and none is left. With 0 if all tables are complete
     #[arg(long)]
     idle_exit: bool,
     /// A worker that is silent for so long loses its task to another, for example 30s
@@ -71,6 +72,8 @@ pub struct Args {
     low_water: u64,
 }
 
+/// The lead was lost: started again it has it, or says who does.
+const LOST: u8 = 75;
 /// How often it is looked whether all jobs are over.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long workers may take to hear that there is nothing left.
@@ -116,7 +119,8 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     let served = serve_until_over(args, coordinator, listener, tls, (&shown, &reached), &mut signal);
     let ended = tokio::select! {
         ended = served => ended,
-        lost = lead.keep() => Err(Failure::failed(chain(&lost))),
+        // At once, and nothing is given back: somebody else may have it.
+        lost = lead.keep() => return Err(Failure { code: LOST, message: chain(&lost), help: None }),
     };
     if let Some(file) = &args.address_file {
         // Nobody listens there any more, unless it is another that has written its own address meanwhile.
@@ -174,7 +178,11 @@ async fn serve_until_over(
                 if args.idle_exit && coordinator.is_idle() {
                     output::note("all jobs are over");
                     coordinator.dismiss_workers(FAREWELL).await;
-                    break Ok(());
+                    break match coordinator.failed().first() {
+                        None => Ok(()),
+                        Some((table, why)) if why.is_empty() => Err(Failure::failed(format!("{table} was cancelled"))),
+                        Some((table, why)) => Err(Failure::failed(format!("{table} is not complete: {why}"))),
+                    };
                 }
             }
         }

@@ -24,7 +24,8 @@ Examples:
 
 Workers may come and go at any time. SIGTERM and Ctrl-C hand the task back, and the worker exits with 0; one that is killed loses what it
 was computing and nothing else. While the coordinator is away a worker waits for it.
-Exit code 78: the coordinator refuses this worker (another version, a certificate of another role); starting it again is no use.")]
+Exit code 78: the coordinator refuses this worker (another version, a certificate of another role); starting it again is no use. 79: it has found that
+this worker computes wrong numbers; its machine should be left out.")]
 pub struct Args {
     #[command(flatten)]
     connect: ConnectArgs,
@@ -53,6 +54,8 @@ pub struct Args {
 
 /// Starting it again is no use.
 const REFUSED: u8 = 78;
+/// Starting any other on this machine is no use either.
+const QUARANTINED: u8 = 79;
 /// How long a coordinator may take to write its address.
 const FIRST_ADDRESS: Duration = Duration::from_secs(600);
 
@@ -129,6 +132,10 @@ async fn work(args: &Args) -> Result<(), Failure> {
         Err(error @ WorkerError::Refused(_)) => {
             let message = chain(&error);
             Err(Failure { code: REFUSED, message, help: Some("see `strata worker --help` about exit code 78".into()) })
+        }
+        Err(error @ WorkerError::Quarantined(_)) => {
+            let help = "test the memory and the processor of this machine before it works again".into();
+            Err(Failure { code: QUARANTINED, message: chain(&error), help: Some(help) })
         }
         Err(error) => Err(Failure::failed(chain(&error))),
     }

@@ -11,6 +11,7 @@ use crate::work::WorkService;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_proto::MAX_MESSAGE_BYTES;
+use strata_proto::v1::JobState;
 use strata_proto::v1::jobs_server::JobsServer;
 use strata_proto::v1::work_server::WorkServer;
 use strata_storage::{Store, StoreError};
@@ -133,6 +134,13 @@ impl Coordinator {
     pub fn is_idle(&self) -> bool {
         let jobs = self.core.jobs();
         !jobs.is_empty() && jobs.iter().all(|job| is_final(job.status().state()) && job.is_released())
+    }
+
+    /// The jobs that are over without a table, and why.
+    pub fn failed(&self) -> Vec<(String, String)> {
+        let jobs = self.core.jobs().into_iter().map(|job| job.status());
+        let failed = jobs.filter(|status| matches!(status.state(), JobState::Failed | JobState::Cancelled));
+        failed.map(|status| (status.table, status.message)).collect()
     }
 
     /// Serves both within this process; makes as many channels as are asked for.

@@ -80,6 +80,9 @@ pub struct Core {
     busy: watch::Sender<usize>,
 }
 
+/// A worker that waits for a task is silent for ten seconds at most.
+const LONGEST_SILENCE: Duration = Duration::from_secs(12);
+
 /// While one exists, a shutdown waits.
 pub struct Busy(Arc<Core>);
 
@@ -215,13 +218,14 @@ impl Core {
         seen.filter(|seen| seen.silent < self.policy.lease * LEASES_UNTIL_GONE).collect()
     }
 
-    /// The other workers that were heard of within a lease and get tasks.
+    /// The other workers that were heard of lately and get tasks.
     pub fn others(&self, id: u64) -> Vec<Worker> {
         let now = self.now();
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let wrong = self.quarantine_list();
         let is_trusted = |known: &Known| !known.draining && !wrong.contains_key(&known.worker.name);
-        let is_there = |known: &&Known| is_trusted(known) && now.saturating_sub(known.seen) < self.policy.lease;
+        let lately = self.policy.lease.max(LONGEST_SILENCE);
+        let is_there = |known: &&Known| is_trusted(known) && now.saturating_sub(known.seen) < lately;
         workers.values().filter(is_there).map(|known| known.worker.clone()).filter(|other| other.id != id).collect()
     }
 

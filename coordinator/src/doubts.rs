@@ -25,12 +25,15 @@ pub async fn remember_doubts(job: &Job) {
 pub async fn quarantine(core: &Arc<Core>, worker: &str, reason: &str) {
     tracing::error!(%worker, %reason, "a worker computes wrong numbers; it is quarantined, and what it made is made again");
     core.quarantine(worker, reason);
-    for job in core.jobs() {
-        if job.build.is_some() && !job.is_released() {
-            let made = job.dismiss(worker);
-            tracing::warn!(table = %job.table, %worker, tasks = made.len(), "finished tasks of a quarantined worker are taken out");
-            remember_doubts(&job).await;
-        }
+    // In all of them first: writing it down takes a while, in which none may be published.
+    let mut jobs = core.jobs();
+    jobs.retain(|job| job.build.is_some() && !job.is_released());
+    for job in &jobs {
+        let made = job.dismiss(worker);
+        tracing::warn!(table = %job.table, %worker, tasks = made.len(), "finished tasks of a quarantined worker are taken out");
+    }
+    for job in &jobs {
+        remember_doubts(job).await;
     }
     core.wake();
 }

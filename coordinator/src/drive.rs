@@ -60,14 +60,18 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
             move || core.is_stopping() || job.cancelled_early()
         });
         let read = async {
+            // What is doubted is taken out: that must be known to whoever comes after.
+            if !job.doubts().is_empty() {
+                remember_doubts(job).await;
+            }
             clean(dir, &job.writing_doubts).await?;
             replay(dir, plan, &job.doubts(), &stop).await
         };
         let replayed = match read.await {
             Ok(replayed) => replayed,
             Err(ReplayError::Stopped) => return Ok(settle(job).await),
-            Err(ReplayError::Store(error)) if error.is_disk_full() && core.store.is_some() => {
-                tracing::warn!(table = %job.table, %error, "the store cannot be read while it is full; trying again");
+            Err(error) if core.store.is_some() && may_pass(&error, dir) => {
+                tracing::warn!(table = %job.table, %error, "the store cannot be read now; trying again");
                 tokio::select! {
                     () = core.stopped() => {}
                     () = tokio::time::sleep(WHILE_FULL) => {}
@@ -111,6 +115,8 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
                     job.begin_recheck();
                     break;
                 }
+                // Somebody was found to be wrong just now.
+                Action::Publish(_) if !job.begin_publishing() => {}
                 Action::Publish(commits) => match publish_table(job, build, &commits).await {
                     Ok(manifest) => return Ok(Some(manifest)),
                     Err(failure) if failure.disk_full => {
@@ -123,6 +129,15 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
                 Action::End => return Ok(settle(job).await),
             }
         }
+    }
+}
+
+/// Whether the store may be read a while later: it is full, or it is far away and does not answer.
+fn may_pass(error: &ReplayError, dir: &TableDir) -> bool {
+    match error {
+        ReplayError::Unread { .. } => true,
+        ReplayError::Store(error) => error.is_disk_full() || dir.is_far(),
+        _ => false,
     }
 }
 
@@ -212,7 +227,6 @@ pub async fn put_commit(dir: &TableDir, commit: &Commit) -> Result<Recorded, Sto
 }
 
 async fn publish_table(job: &Job, build: &Build, commits: &[Arc<Commit>]) -> Result<Manifest, CommitFailure> {
-    job.begin_publishing();
     let space = &build.space;
     let failed = |message: String| CommitFailure { disk_full: false, message };
     let manifest = manifest(&build.plan, space.scalar_columns(), space.dist_columns(), commits).map_err(failed)?;

@@ -314,16 +314,20 @@ impl Job {
         });
     }
 
-    /// The manifest is being written.
-    pub fn begin_publishing(&self) {
+    /// The manifest is to be written now. Says no when results have been taken out meanwhile.
+    pub fn begin_publishing(&self) -> bool {
         self.change(|state| {
             if let Step::Active(scheduler) = &state.step {
+                if scheduler.wants_recheck() || state.recheck {
+                    return false;
+                }
                 let mut progress = scheduler.progress();
                 progress.positions += state.last.as_ref().map_or(0, |last| last.positions);
                 state.last = Some(progress);
             }
             state.step = Step::Publishing;
-        });
+            true
+        })
     }
 
     /// The job is over, one way or another; its lock is free.

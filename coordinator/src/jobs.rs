@@ -260,7 +260,7 @@ pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused:
         return Ok(job);
     }
     claim(&dir, &table, &core.build).await?;
-    let wish = Wish::of(&place).await;
+    let wish = Wish::of(&place).await.map_err(|error| status_of(&error))?;
     if wish.wanted == Wanted::Failed {
         return Err(Status::failed_precondition(format!(
             "the build of {table} has failed: {}; remove {} and submit it again to build it anew",

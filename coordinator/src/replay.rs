@@ -27,10 +27,13 @@ use crate::scheduler::{Restored, Tally};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use strata_storage::{FileRecord, StoreError, TableDir, check_file};
+use strata_storage::{Corruption, FileRecord, StoreError, TableDir, check_file};
 
 /// Added to the number of starts when the record of it is damaged, so that the new tokens are above all that were given out.
 const EPOCHS_SKIPPED: u32 = 1 << 16;
+
+/// Files of an object store that are read at a time.
+const MOST_FAR: usize = 8;
 
 /// Why the store could not be read.
 #[derive(thiserror::Error, Debug)]
@@ -55,6 +58,14 @@ pub enum ReplayError {
         path: String,
         /// Its form.
         found: u32,
+    },
+    /// A file could not be read, which says nothing about what is in it.
+    #[error("cannot read {path}: {why}")]
+    Unread {
+        /// The file.
+        path: String,
+        /// What the store said.
+        why: String,
     },
     /// The coordinator stops, or the job was cancelled.
     #[error("stopped while the files were checked")]
@@ -291,17 +302,30 @@ pub async fn check_files(
     blocking(move || {
         let next = AtomicUsize::new(0);
         let verdicts = Mutex::new(Vec::with_capacity(files.len()));
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
+        let unread = Mutex::new(None);
+        let most = if dir.is_far() { MOST_FAR } else { usize::MAX };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len()).min(most);
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
                     while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stop()) {
-                        let verdict = check_file(&dir, file).map_err(|damage| damage.to_string());
+                        let verdict = match check_file(&dir, file) {
+                            // A store that does not answer is not damaged; a disk that cannot be read is.
+                            Err(Corruption::Io(error)) if dir.is_far() => {
+                                let why = ReplayError::Unread { path: file.path.clone(), why: error.to_string() };
+                                unread.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+                                return;
+                            }
+                            verdict => verdict.map_err(|damage| damage.to_string()),
+                        };
                         verdicts.lock().unwrap_or_else(PoisonError::into_inner).push((file.clone(), verdict));
                     }
                 });
             }
         });
+        if let Some(unread) = unread.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(unread);
+        }
         let mut verdicts = verdicts.into_inner().unwrap_or_else(PoisonError::into_inner);
         verdicts.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
         if verdicts.len() == files.len() { Ok(verdicts) } else { Err(ReplayError::Stopped) }

@@ -48,9 +48,9 @@ impl Wish {
     }
 
     /// What is written down beside a build; to run, where nothing sound is.
-    pub async fn of(place: &Place) -> Self {
-        let found = place.get(WISH_PATH).await.ok().flatten().and_then(|bytes| record::open::<Wish>(&bytes).ok());
-        found.unwrap_or(Wish::new(Wanted::Go, 0))
+    pub async fn of(place: &Place) -> Result<Self, StoreError> {
+        let found = place.get(WISH_PATH).await?.and_then(|bytes| record::open::<Wish>(&bytes).ok());
+        Ok(found.unwrap_or(Wish::new(Wanted::Go, 0)))
     }
 
     /// Writes it down, unless that is what is there: a full disk need not hear of it.
@@ -76,10 +76,16 @@ pub async fn unfinished(store: &Store) -> Result<Vec<Unfinished>, StoreError> {
     let mut found = Vec::new();
     for table in store.folders().await? {
         let place = store.place(&table);
-        let Ok(Some(job)) = place.get(record::JOB_PATH).await else { continue };
+        let job = match place.get(record::JOB_PATH).await {
+            Ok(Some(job)) => job,
+            Ok(None) => continue,
+            // In an object store it is a table's for certain; in a directory it may be anybody's.
+            Err(error) if matches!(place, Place::Bucket(..)) => return Err(error),
+            Err(_) => continue,
+        };
         // A damaged one still says which table it was: the folder has its name. One that was moved aside has another, and is left alone.
         if record::open::<record::Job>(&job).map_or(true, |job| job.table == table) {
-            found.push(Unfinished { wish: Wish::of(&place).await, table });
+            found.push(Unfinished { wish: Wish::of(&place).await?, table });
         }
     }
     Ok(found)
@@ -106,7 +112,7 @@ pub async fn found(place: &Place) -> Result<Option<FoundBuild>, StoreError> {
     let (stages, commits) = (place.list(record::LAYERS).await?, place.list(record::COMMITS).await?);
     Ok(Some(FoundBuild {
         table: job.table,
-        wanted: match Wish::of(place).await.wanted {
+        wanted: match Wish::of(place).await?.wanted {
             Wanted::Go => "unfinished",
             Wanted::Paused => "paused",
             Wanted::Cancelled => "cancelled",

@@ -8,13 +8,12 @@ use crate::drive::{AT_A_TIME, Recorded, put_commit, remove};
 use crate::job::Job;
 use crate::plan::TaskIndex;
 use crate::record::Commit;
-use crate::replay::{Stop, check_files};
+use crate::replay::{ReplayError, Stop, check_files};
 use crate::scheduler::{Assignment, CommitFailure, Committed, FailAction, Offer, Scheduler, Worker};
 use futures::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_games::TaskId;
-use strata_proto::PROTOCOL;
 use strata_proto::v1::complete_reply::Verdict;
 use strata_proto::v1::fail_request::Reason;
 use strata_proto::v1::work_server::Work;
@@ -22,8 +21,10 @@ use strata_proto::v1::{
     CompleteReply, CompleteRequest, FailReply, FailRequest, HeartbeatReply, HeartbeatRequest, LeaseReply, LeaseRequest,
     LeaveReply, LeaveRequest, RegisterReply, RegisterRequest, Task,
 };
+use strata_proto::{PROTOCOL, QUARANTINED};
 use strata_storage::{FileRecord, Store, StoreError};
 use tokio::time::{Instant, timeout_at};
+use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status};
 
 /// Longest time that a call for a task is held open.
@@ -50,9 +51,14 @@ impl WorkService {
     fn trusted(&self, name: &str) -> Result<(), Status> {
         match self.core.distrusts(name) {
             None => Ok(()),
-            Some(why) => Err(Status::failed_precondition(format!(
-                "{why}; its machine or its build computes wrong numbers: test its memory and processor, and leave it out"
-            ))),
+            Some(why) => {
+                let why = format!(
+                    "{why}; its machine or its build computes wrong numbers: test its memory and processor, and leave it out"
+                );
+                let mut status = Status::failed_precondition(why);
+                status.metadata_mut().insert(QUARANTINED, MetadataValue::from_static("1"));
+                Err(status)
+            }
         }
     }
 
@@ -269,6 +275,7 @@ async fn complete(core: &Arc<Core>, request: CompleteRequest) -> Result<Verdict,
             }
             Some(Some(Offer::Doubt(message))) => {
                 tracing::error!(table = %job.table, %message, "results differ");
+                core.metrics.conflicts.inc();
                 remember_doubts(&job).await;
                 core.wake();
                 return Ok(Verdict::Conflict);
@@ -345,6 +352,8 @@ async fn check_inputs(core: &Arc<Core>, job: &Job, task: TaskIndex, worker: &str
     });
     let damaged = match check_files(&build.dir, files, &stop).await {
         Ok(verdicts) => verdicts.into_iter().find_map(|(file, verdict)| Some(format!("{}: {}", file.path, verdict.err()?))),
+        // The worker could not read it either, then.
+        Err(ReplayError::Unread { .. }) => None,
         Err(error) => Some(error.to_string()),
     };
     match damaged {

@@ -33,14 +33,39 @@ lead() {
     certificates || exit 1
     rm -f "$RUN/address.$START"
     point address "address.$START"
-    "$STRATA" coordinator --store "$STORE" --listen "$LISTEN" --address-file "$RUN/address.$START" --tls "$RUN/tls/coordinator" --idle-exit &
+    coordinate &
     COORDINATOR=$!
     while kill -0 "$COORDINATOR" 2>/dev/null; do
         if [ -s "$RUN/address" ]; then
             "$STRATA" submit "$TABLE" --coordinator "@$RUN/address" --tls "$RUN/tls/client" && break
+            # An answer that is no for good: a coordinator without a job would wait for ever.
+            if "$STRATA" jobs --coordinator "@$RUN/address" --tls "$RUN/tls/client" >/dev/null 2>&1; then
+                echo "the coordinator does not take $TABLE; the job ends" >&2
+                kill -TERM "$COORDINATOR"
+                break
+            fi
         fi
         sleep 1
     done &
+}
+
+# Runs the coordinator, again if it ends before its time: it was killed, or could not reach its store for a while (75).
+coordinate() {
+    local code tries=0 up= child=
+    trap 'up=1; [ -z "$child" ] || kill -TERM "$child"' TERM
+    while :; do
+        "$STRATA" coordinator --store "$STORE" --listen "$LISTEN" --address-file "$RUN/address.$START" --tls "$RUN/tls/coordinator" --idle-exit &
+        child=$!
+        while :; do
+            wait "$child"
+            code=$?
+            kill -0 "$child" 2>/dev/null || break
+        done
+        tries=$((tries + 1))
+        [ "$code" = 75 ] || [ "$code" -gt 128 ] || return "$code"
+        [ -z "$up" ] && [ "$tries" -lt 20 ] || return "$code"
+        sleep 5
+    done
 }
 
 # Waits for a process, whatever signals come meanwhile.
@@ -71,7 +96,7 @@ pass_on() {
     UP=1 SIGNALLED=1
 }
 
-# Works until there is nothing left to do. A worker that is killed is started again: 2 and 78 say that it would be of no use.
+# Works until there is nothing left to do. A worker that is killed is started again: 2, 78 and 79 say that it would be of no use.
 work() {
     local code
     UP= WORKER=
@@ -83,7 +108,7 @@ work() {
         WORKER=$!
         await "$WORKER"
         code=$?
-        case $code in 0 | 2 | 78) break ;; esac
+        case $code in 0 | 2 | 78 | 79) break ;; esac
         [ -n "$UP" ] || sleep 5
     done
     [ "${#CACHE[@]}" = 0 ] || rm -rf "${CACHE[1]}"

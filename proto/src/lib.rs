@@ -20,6 +20,9 @@ pub fn reason(status: &tonic::Status) -> String {
     text
 }
 
+/// Metadata of a refusal that is about this worker alone: it was found to compute wrong numbers.
+pub const QUARANTINED: &str = "strata-quarantined";
+
 /// Number of the protocol spoken by this build. A coordinator refuses a worker that speaks another one.
 pub const PROTOCOL: u32 = 1;
 

@@ -38,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const PART: u64 = 16 << 20;
 /// Parts that are under way at a time.
 const PARTS_AT_A_TIME: usize = 4;
+/// Parts of a file that are asked for while one is hashed.
+const PARTS_AHEAD: usize = 2;
 /// Most parts of a file, of the 10,000 that S3 allows.
 const MOST_PARTS: u64 = 9_000;
 
@@ -78,7 +80,10 @@ impl Bucket {
         // One of two that the libraries below would choose from. Another call of this was first, or ours is.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let bad = |what: String| StoreError::BadUrl { url: url.to_owned(), what };
-        let parsed = reqwest::Url::parse(url).map_err(|error| bad(error.to_string()))?;
+        // What cannot be read may have secrets in it too.
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        let unread = |error| StoreError::BadUrl { url: format!("{scheme}://..."), what: format!("{error}") };
+        let parsed = reqwest::Url::parse(url).map_err(unread)?;
         let secret = !parsed.username().is_empty() && parsed.scheme() != "abfss" || parsed.password().is_some();
         if secret || parsed.query().is_some() || parsed.fragment().is_some() {
             return Err(StoreError::BadUrl {
@@ -177,8 +182,9 @@ impl Bucket {
 
     /// Creates an object, unless one of that name is there.
     pub(crate) async fn put_new(&self, path: &str, bytes: Vec<u8>) -> Result<PutOutcome, StoreError> {
-        self.inner.fence.check(self)?;
-        match self.inner.objects.put_opts(&self.object(path)?, bytes.into(), PutOptions::from(PutMode::Create)).await {
+        let object = self.object(path)?;
+        let put = self.inner.objects.put_opts(&object, bytes.into(), PutOptions::from(PutMode::Create));
+        match self.inner.fence.within(self, put).await? {
             Ok(_) => Ok(PutOutcome::Created),
             Err(object_store::Error::AlreadyExists { .. }) => Ok(PutOutcome::Exists),
             Err(error) => Err(self.fail("create", path)(error)),
@@ -187,8 +193,9 @@ impl Bucket {
 
     /// Creates an object or replaces it.
     pub(crate) async fn put_over(&self, path: &str, bytes: Vec<u8>) -> Result<Version, StoreError> {
-        self.inner.fence.check(self)?;
-        let put = self.inner.objects.put(&self.object(path)?, bytes.into()).await.map_err(self.fail("write", path))?;
+        let object = self.object(path)?;
+        let put = self.inner.objects.put(&object, bytes.into());
+        let put = self.inner.fence.within(self, put).await?.map_err(self.fail("write", path))?;
         Ok(Version(put.e_tag, put.version))
     }
 
@@ -237,8 +244,8 @@ impl Bucket {
 
     /// Removes an object. One that is not there is as good as removed.
     pub(crate) async fn delete(&self, path: &str) -> Result<(), StoreError> {
-        self.inner.fence.check(self)?;
-        match self.inner.objects.delete(&self.object(path)?).await {
+        let object = self.object(path)?;
+        match self.inner.fence.within(self, self.inner.objects.delete(&object)).await? {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(self.fail("remove", path)(error)),
         }
@@ -307,16 +314,26 @@ impl Bucket {
     ) -> Result<(), Corruption> {
         let failed = |error: object_store::Error| Corruption::Io(io::Error::other(error));
         let object = self.object(path).map_err(|error| Corruption::Malformed(error.to_string()))?;
-        let found = match self.inner.objects.get(&object).await {
+        let found = match self.inner.objects.head(&object).await {
             Err(object_store::Error::NotFound { .. }) => return Err(Corruption::Missing),
-            found => found.map_err(failed)?,
+            found => found.map_err(failed)?.size,
         };
-        if found.meta.size != record.bytes {
-            return Err(Corruption::Length { found: found.meta.size, expected: record.bytes });
+        if found != record.bytes {
+            return Err(Corruption::Length { found, expected: record.bytes });
         }
-        let (mut hasher, mut pieces) = (blake3::Hasher::new(), found.into_stream());
+        // In ranges, each of which is asked for again if it fails: a whole file may take longer than any one call may.
+        let piece = |start: u64| {
+            let (objects, object) = (Arc::clone(&self.inner.objects), object.clone());
+            async move { objects.get_range(&object, start..(start + PART).min(found)).await }
+        };
+        let starts = (0..found).step_by(usize::try_from(PART).unwrap_or(usize::MAX));
+        let mut pieces = futures::stream::iter(starts).map(piece).buffered(PARTS_AHEAD);
+        let mut hasher = blake3::Hasher::new();
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(failed)?;
+            let piece = match piece {
+                Err(object_store::Error::NotFound { .. }) => return Err(Corruption::Missing),
+                piece => piece.map_err(failed)?,
+            };
             hasher.update(&piece);
             take(&piece).map_err(Corruption::Io)?;
         }

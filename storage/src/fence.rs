@@ -28,11 +28,14 @@ impl Fence {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(moment);
     }
 
-    /// Whether something may be written now.
-    pub(crate) fn check(&self, bucket: &Bucket) -> Result<(), StoreError> {
-        match *self.until.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(until) if now() >= until => Err(StoreError::NotLeading { path: bucket.shown("") }),
-            _ => Ok(()),
+    /// Writes something, if that may be now, and gives up when the moment comes: what is repeated for minutes must not land after it.
+    pub(crate) async fn within<T>(&self, bucket: &Bucket, write: impl Future<Output = T>) -> Result<T, StoreError> {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(until) = until else { return Ok(write.await) };
+        let lost = || StoreError::NotLeading { path: bucket.shown("") };
+        match until.saturating_sub(now()) {
+            Duration::ZERO => Err(lost()),
+            left => tokio::time::timeout(left, write).await.map_err(|_| lost()),
         }
     }
 }

@@ -288,7 +288,7 @@ fn other_machines_are_talked_to_with_tls_or_when_told_to_do_without() {
         let _ = run(["jobs", "--coordinator", nonsense]).code(2).one_clear_error().says("no address");
     }
     let _ = run(["worker", "--store", "/nowhere"]).code(2).one_clear_error().says("no directory");
-    let _ = run(["coordinator", "--store", "ftp://x/y"]).code(2).one_clear_error().says("kind ftp");
+    let _ = run(["coordinator", "--store", "ftp://x/y"]).code(2).one_clear_error().says("s3://, gs:// or az://");
     let allowed = start(strata(["coordinator", "--store", text(&store), "--listen", "0.0.0.0:0", "--insecure"]));
     sleep(Duration::from_millis(500));
     let _ = ends_well(allowed).says("listening on 0.0.0.0:");

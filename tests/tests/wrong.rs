@@ -49,13 +49,13 @@ fn a_worker_that_computes_one_wrong_value_is_found_and_what_it_made_is_made_agai
     let made = made["tasks"].as_array().expect("an array").len();
     assert!(made > 0, "it was the first to make something");
     let two = cluster.worker("two");
-    let _ = broken.wait_at_most(GRACE).code(78).says("worker broken is quarantined, because its result of task");
+    let _ = broken.wait_at_most(GRACE).code(79).says("worker broken is quarantined, because its result of task");
     let reason = worker_of(&cluster.status(), "broken")["quarantined"].clone();
     let names = ["one", "two", "who agree"];
     assert!(names.iter().all(|name| reason.as_str().is_some_and(|text| text.contains(name))), "{reason}");
     let _ = cluster.ask(&["status"]).ok().prints("broken is quarantined: its result");
     // Its name stays refused, and the others are trusted.
-    let _ = faulty(&cluster, "60").wait_at_most(GRACE).code(78).says("quarantined");
+    let _ = faulty(&cluster, "60").wait_at_most(GRACE).code(79).says("quarantined");
     let job = cluster.wait_for(TABLE, |job| job["state"] == "complete");
     let note = format!("{made} tasks that worker broken had made were taken out");
     let failures = job["failures"].as_array().expect("an array");
@@ -76,7 +76,7 @@ fn a_worker_that_is_wrong_from_the_beginning_leaves_nothing_in_the_table() {
     cluster.submit(TABLE);
     cluster.wait_for(TABLE, |job| job["state"] == "paused");
     let honest = ["one", "two"].map(|name| cluster.worker(name));
-    let _ = broken.wait_at_most(GRACE).code(78).says("quarantined");
+    let _ = broken.wait_at_most(GRACE).code(79).says("quarantined");
     cluster.assert_complete(TABLE, &root);
     for worker in honest {
         let _ = ends_well(worker);

@@ -14,6 +14,9 @@ pub enum WorkerError {
     /// The coordinator will not have this worker; the sentence is its own.
     #[error("the coordinator refuses this worker: {0}")]
     Refused(String),
+    /// The coordinator has found that this worker computes wrong numbers; the sentence is its own.
+    #[error("the coordinator refuses this worker: {0}")]
+    Quarantined(String),
     /// The coordinator answered nothing for longer than the worker was told to wait.
     #[error("the coordinator has not answered for {} s ({last}); start the worker again when it is back", waited.as_secs())]
     Away {
@@ -49,6 +52,14 @@ pub enum IoFault {
         /// What is wrong with it.
         cause: String,
     },
+    /// An input could not be brought here, which says nothing about what is in it.
+    #[error("cannot copy {} here: {cause}", path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// What the store, or the disk of the cache, said.
+        cause: String,
+    },
     /// An output could not be written.
     #[error("cannot write the {} of layer {} shard {}: {source}", kind_name(artifact), artifact.layer, artifact.shard)]
     Write {
@@ -73,8 +84,10 @@ pub enum IoFault {
 
 impl IoFault {
     /// What the coordinator should make of it.
-    pub(crate) fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self, is_far: bool) -> Reason {
         match self {
+            // The disk that is full is this worker's own: others go on.
+            IoFault::Write { .. } | IoFault::Scratch(_) if is_far => Reason::Error,
             IoFault::BadInput { .. } => Reason::BadInput,
             IoFault::Write { source, .. } | IoFault::Scratch(source) if source.is_disk_full() => Reason::DiskFull,
             _ => Reason::Error,
@@ -120,10 +133,11 @@ mod tests {
         };
         let path = PathBuf::from("/t/shards");
         let full = write(StoreError::DiskFull { doing: "write", path: path.clone(), source: "ENOSPC".into() });
-        assert_eq!(full.reason(), Reason::DiskFull);
+        assert_eq!(full.reason(false), Reason::DiskFull);
+        assert_eq!(full.reason(true), Reason::Error, "the disk of a cache is the worker's own");
         assert!(full.to_string().contains("layer 12 shard 3") && full.to_string().contains("make space"), "{full}");
         let other = write(StoreError::Other { doing: "write", path, source: "EIO".into() });
-        assert_eq!(other.reason(), Reason::Error);
-        assert_eq!(IoFault::BadInput { path: PathBuf::new(), cause: String::new() }.reason(), Reason::BadInput);
+        assert_eq!(other.reason(false), Reason::Error);
+        assert_eq!(IoFault::BadInput { path: PathBuf::new(), cause: String::new() }.reason(true), Reason::BadInput);
     }
 }

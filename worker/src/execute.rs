@@ -66,6 +66,11 @@ impl Tables {
         Self { games, opened: Mutex::default() }
     }
 
+    /// Forgets them: they are somewhere else now.
+    pub(crate) fn forget(&self) {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn open(&self, name: &str, found: &Found) -> Result<OpenTable, String> {
         let mut tables = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = tables.iter().position(|(known, _)| known == name) {
@@ -147,7 +152,7 @@ pub(crate) fn run_task(
     let kernel = io.with_writers(|| pool.install(|| catch_unwind(AssertUnwindSafe(|| space.run(id, &io)))));
     // An error of a file explains whatever else happened, so it comes first.
     if let Some(fault) = io.first_fault() {
-        return Ended::Failed { reason: fault.reason(), message: format!("task {id} of {}: {fault}", space.name()) };
+        return Ended::Failed { reason: fault.reason(dir.is_far()), message: format!("task {id} of {}: {fault}", space.name()) };
     }
     match kernel {
         Err(panic) => {
@@ -160,7 +165,9 @@ pub(crate) fn run_task(
         }
         Ok(Ok(())) => match outputs_of(io, &plan) {
             Ok(output) => Ended::Finished(output),
-            Err(fault) => Ended::Failed { reason: fault.reason(), message: format!("task {id} of {}: {fault}", space.name()) },
+            Err(fault) => {
+                Ended::Failed { reason: fault.reason(dir.is_far()), message: format!("task {id} of {}: {fault}", space.name()) }
+            }
         },
     }
 }

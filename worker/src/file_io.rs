@@ -255,11 +255,8 @@ impl<'a> FileIo<'a> {
         let Some(record) = self.inputs.get(&id) else {
             return self.fail(IoFault::Plan(format!("it reads {id:?}, which is no input of the task")));
         };
-        let open = || {
-            verified::verify(self.dir, record)
-                .map_err(|(path, cause)| IoFault::BadInput { path, cause })
-                .and_then(|()| self.dir.open_shard(&self.table, record).map_err(bad_input))
-        };
+        let open =
+            || verified::verify(self.dir, record).and_then(|()| self.dir.open_shard(&self.table, record).map_err(bad_input));
         // Another thread may have made room on the shelf just then.
         let is_there = || self.dir.path(&record.path).exists();
         let opened = open().or_else(|fault| if is_there() { Err(fault) } else { open() });

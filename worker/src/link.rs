@@ -8,7 +8,7 @@ use crate::run::Notice;
 use std::future::Future;
 use std::time::{Duration, Instant};
 use strata_proto::v1::work_client::WorkClient;
-use strata_proto::{MAX_MESSAGE_BYTES, reason};
+use strata_proto::{MAX_MESSAGE_BYTES, QUARANTINED, reason};
 use strata_storage::StoreError;
 use tokio::sync::watch;
 use tonic::transport::Channel;
@@ -28,6 +28,8 @@ pub(crate) enum CallError {
     Unknown,
     /// It answered that the call is wrong, or is in trouble for good.
     Refused(String),
+    /// It has found this worker to compute wrong numbers.
+    Quarantined(String),
     /// What it names as the store cannot be used from here.
     Store(StoreError),
     /// It was away for longer than the worker's patience.
@@ -141,6 +143,9 @@ impl Link {
             };
             match class(&status) {
                 Class::Unknown => return Err(CallError::Unknown),
+                Class::Refused if status.metadata().contains_key(QUARANTINED) => {
+                    return Err(CallError::Quarantined(status.message().to_owned()));
+                }
                 Class::Refused => return Err(CallError::Refused(status.message().to_owned())),
                 Class::Trouble => {
                     troubles += 1;

@@ -158,6 +158,7 @@ pub(crate) async fn run_with(
     match lived {
         Ok(()) | Err(CallError::Stopped) => Ok(()),
         Err(CallError::Refused(why)) => Err(WorkerError::Refused(why)),
+        Err(CallError::Quarantined(why)) => Err(WorkerError::Quarantined(why)),
         Err(CallError::Store(error)) => Err(WorkerError::Store(error)),
         Err(CallError::Away { waited, last }) => Err(WorkerError::Away { waited, last }),
         // `live` registers again; only a registration that is itself answered so ends here.
@@ -199,7 +200,10 @@ impl Worker {
             let lease = Duration::from_millis(registered.lease_ms.max(1));
             let found = match opened.take() {
                 Some((store, found)) if store == registered.store => found,
-                _ => self.config.tables.find(&registered.store).map_err(CallError::Store)?,
+                _ => {
+                    self.tables.forget();
+                    self.config.tables.find(&registered.store).map_err(CallError::Store)?
+                }
             };
             opened = Some((registered.store, found.clone()));
             loop {
@@ -325,7 +329,7 @@ impl Worker {
             Err(CallError::Stopped) => Next::Leave,
             Err(CallError::Unknown) => Next::Register,
             _ if forgotten => Next::Register,
-            Err(CallError::Refused(why)) => {
+            Err(CallError::Refused(why) | CallError::Quarantined(why)) => {
                 tracing::warn!(task = %ticket, why, "the coordinator refuses the report about the task; dropping it");
                 Next::Lease
             }

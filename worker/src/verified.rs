@@ -5,12 +5,13 @@
 //! Section checksums, checked on every use, catch what changes underneath without any of these; but working numbers that are read in
 //! place (`singles`) have the hash alone.
 
+use crate::error::IoFault;
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
-use strata_storage::{Digest, FileRecord, TableDir, check_copy};
+use strata_storage::{Corruption, Digest, FileRecord, TableDir, check_copy};
 
 #[derive(PartialEq, Eq)]
 struct Known {
@@ -22,10 +23,15 @@ struct Known {
 
 static VERIFIED: LazyLock<Mutex<HashMap<PathBuf, Known>>> = LazyLock::new(Mutex::default);
 
-/// Checks that a file is what its record says, by content; one of an object store is copied here first. The error is its path and what is wrong.
-pub(crate) fn verify(dir: &TableDir, record: &FileRecord) -> Result<(), (PathBuf, String)> {
+/// Checks that a file is what its record says, by content; one of an object store is copied here first.
+pub(crate) fn verify(dir: &TableDir, record: &FileRecord) -> Result<(), IoFault> {
     let path = dir.path(&record.path);
-    let fetch = || dir.fetch(record).map_err(|error| (dir.shown(&record.path), error.to_string()));
+    let fetch = || {
+        dir.fetch(record).map_err(|error| match error {
+            Corruption::Io(error) => IoFault::Unread { path: dir.shown(&record.path), cause: error.to_string() },
+            damage => IoFault::BadInput { path: dir.shown(&record.path), cause: damage.to_string() },
+        })
+    };
     if fetch()? {
         if let Ok(now) = state_of(&path, record) {
             VERIFIED.lock().unwrap_or_else(PoisonError::into_inner).insert(path, now);
@@ -34,7 +40,7 @@ pub(crate) fn verify(dir: &TableDir, record: &FileRecord) -> Result<(), (PathBuf
     }
     match verify_file(dir, record, &path) {
         // A copy that went bad on this disk is no reason to doubt what it was made of.
-        Err((_, cause)) if dir.discard_copy(record) => {
+        Err(IoFault::BadInput { cause, .. }) if dir.discard_copy(record) => {
             tracing::warn!(path = %path.display(), cause, "a copy in the cache is damaged; it is made again");
             fetch()?;
             verify_file(dir, record, &path)
@@ -43,8 +49,8 @@ pub(crate) fn verify(dir: &TableDir, record: &FileRecord) -> Result<(), (PathBuf
     }
 }
 
-fn verify_file(dir: &TableDir, record: &FileRecord, path: &Path) -> Result<(), (PathBuf, String)> {
-    let fail = |cause: String| (path.to_owned(), cause);
+fn verify_file(dir: &TableDir, record: &FileRecord, path: &Path) -> Result<(), IoFault> {
+    let fail = |cause: String| IoFault::BadInput { path: path.to_owned(), cause };
     // Taken before the hash: a change in between makes the next look differ, and the file is hashed again.
     let now = state_of(path, record).map_err(fail)?;
     if now.bytes != record.bytes {

@@ -312,8 +312,11 @@ impl Scheduler {
 
     /// The same, where there are other workers: a task that this one has failed at is left to them, until all have who have the memory for it.
     pub fn lease_among(&mut self, now: Duration, worker: &Worker, others: &[Worker]) -> Option<Assignment> {
-        if let Some(message) = self.needs_another(worker, others) {
-            self.pause(PauseCause::Opinion, message);
+        match (self.needs_another(worker, others), &self.phase) {
+            (Some(message), _) => self.pause(PauseCause::Opinion, message),
+            // Whoever was waited for is heard of again.
+            (None, Phase::Paused(PauseCause::Opinion, _)) => self.resume(),
+            _ => {}
         }
         if self.phase != Phase::Running || self.wants_recheck {
             return None;
@@ -324,7 +327,8 @@ impl Scheduler {
         let fits = |task: &TaskIndex| self.plan.tasks[*task].plan.memory_bytes <= worker.memory_bytes;
         let has_failed = |task: TaskIndex, id: u64| self.gave_up.contains(&(task, id));
         let can_do = |task: TaskIndex, other: &Worker| {
-            self.plan.tasks[task].plan.memory_bytes <= other.memory_bytes && !has_failed(task, other.id)
+            let may = !has_failed(task, other.id) && !self.has_said(task, other);
+            self.plan.tasks[task].plan.memory_bytes <= other.memory_bytes && may
         };
         let is_for_it = |&task: &TaskIndex| !has_failed(task, worker.id) || !others.iter().any(|other| can_do(task, other));
         let decides = |task: &TaskIndex| !self.has_said(*task, worker);

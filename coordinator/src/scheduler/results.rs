@@ -130,6 +130,8 @@ impl Scheduler {
         self.finish(task, commit);
         if let Some(settled) = &settled {
             settled.right.iter().for_each(|worker| self.confirm(task, worker));
+            // At once: nothing may be stitched or published of those who were wrong.
+            settled.wrong.iter().for_each(|worker| drop(self.dismiss(worker)));
         }
         Committed { positions, settled }
     }

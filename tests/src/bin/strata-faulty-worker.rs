@@ -1,5 +1,5 @@
 //! A worker with a broken machine: `strata-faulty-worker ADDRESS-FILE NAME LAYER` works for the coordinator that wrote its address to a file,
-//! and gets one bit of the first value of a layer wrong. It ends as `strata worker` does: with 0, with 1, and with 78 when it is refused.
+//! and gets one bit of the first value of a layer wrong. It ends as `strata worker` does: with 0, with 1, and with 79 when it is quarantined.
 
 use std::process::ExitCode;
 use strata_worker::{CacheConfig, Tables, WorkerConfig, WorkerError, run_faulty_worker};
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            ExitCode::from(if matches!(error, WorkerError::Refused(_)) { 78 } else { 1 })
+            ExitCode::from(if matches!(error, WorkerError::Quarantined(_)) { 79 } else { 1 })
         }
     }
 }
