@@ -27,8 +27,8 @@ Names of tables:
   bearoff-PxCvD
                two players, one with at most C checkers and the other with at most D; option +doubles=P
 
-Exit codes: 0 done; 1 failed; 2 wrong command line or input text; 130, 143 and 129 stopped by Ctrl-C, SIGTERM and SIGHUP; 78 a worker
-that the coordinator refuses.
+Exit codes: 0 done; 1 failed; 2 wrong command line or input text; 130, 143 and 129 stopped by Ctrl-C, SIGTERM and SIGHUP; 75, 78 and 79 of a
+coordinator and of a worker: see their --help.
 STRATA_LOG=info shows what the coordinator and the workers do; NO_COLOR=1 turns colours off.")]
 pub struct Cli {
     /// The verb.
