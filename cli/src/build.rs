@@ -86,6 +86,11 @@ struct Outcome {
 /// Builds or goes on.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
+    if args.out.to_str().is_some_and(|out| out.contains("://")) {
+        let shown = output::shell_quote(&args.out.to_string_lossy()).into_owned();
+        return Err(Failure::usage(format!("{shown} is a URL, and `strata build` builds in a directory"))
+            .help("`strata coordinator --store URL` and `strata worker` build in an object store"));
+    }
     let mut name = keep::named(table_name(&args.name)?, args.keep.keep, args.keep.disk)?;
     let runtime = crate::runtime()?;
     let mut goes_on = false;

@@ -68,15 +68,28 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return output::json(&Shown { worker: &args.built_by, dry_run: args.dry_run, tasks });
     }
-    let rows = tasks.iter().map(|task| vec![task.table.clone(), task.task.clone(), task.files.join(", ")]);
+    let rows = tasks.iter().map(|task| vec![task.table.clone(), task.task.clone(), some(&task.files)]);
     let mut text = output::table(&["table", "task", "files"], 3, rows);
     let count = units::plural(tasks.len() as u64, "task");
     text.push_str(&match (tasks.is_empty(), args.dry_run) {
-        (true, _) => format!("no finished task was made by a worker {}\n", shell_quote(&args.built_by)),
+        (true, _) => format!(
+            "no finished task of an unfinished build was made by a worker {}; of complete tables nobody knows\n",
+            shell_quote(&args.built_by)
+        ),
         (false, true) => format!("{count} would be made again\n"),
         (false, false) => format!("{count} will be made again\n"),
     });
     output::result(&text)
+}
+
+/// The first few names, and how many others there are. JSON has them all.
+fn some(files: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let first = files.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match files.len().saturating_sub(SHOWN) {
+        0 => first,
+        others => format!("{first} and {others} more"),
+    }
 }
 
 async fn of_coordinator(args: &Args, tables: Vec<String>) -> Result<Vec<Task>, Failure> {

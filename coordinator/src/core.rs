@@ -385,7 +385,8 @@ pub fn status_of(error: &StoreError) -> Status {
         // Whoever leads now takes it.
         StoreError::NotLeading { .. } => Status::unavailable(message),
         StoreError::BadName { .. } => Status::invalid_argument(message),
-        StoreError::Other { .. } => Status::internal(message),
+        // It may pass: credentials are renewed.
+        StoreError::Other { .. } | StoreError::Refused { .. } => Status::internal(message),
         _ => Status::failed_precondition(message),
     }
 }

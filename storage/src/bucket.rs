@@ -106,6 +106,13 @@ impl Bucket {
                 let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint).unwrap_or_default();
                 let allowed = builder.get_config_value(&AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
                 let allowed = allow_http || allowed.is_some_and(|value| value == "true");
+                let is_whole =
+                    reqwest::Url::parse(&endpoint).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+                if !endpoint.is_empty() && !is_whole {
+                    return Err(bad(format!(
+                        "the endpoint {endpoint:?} (AWS_ENDPOINT_URL) does not begin with https:// or http:// and a host"
+                    )));
+                }
                 if endpoint.starts_with("http://") && !allowed {
                     return Err(StoreError::PlainHttp { url: url.to_owned(), endpoint });
                 }
@@ -262,6 +269,11 @@ impl Bucket {
         Ok(names)
     }
 
+    /// Asks something of it, to see whether it can be used.
+    pub(crate) async fn reach(&self) -> Result<(), StoreError> {
+        self.length(crate::lead::PATH).await.map(|_| ())
+    }
+
     /// The folders directly under it.
     pub(crate) async fn folders(&self) -> Result<Vec<String>, StoreError> {
         let prefix = (!self.inner.prefix.as_ref().is_empty()).then_some(&self.inner.prefix);
@@ -273,9 +285,8 @@ impl Bucket {
     }
 
     /// Brings a file there, under a name that has its hash; in parts where it is long. What had the name has the same content, or was damaged.
-    pub(crate) async fn upload(&self, file: &Path, path: &str) -> Result<(), StoreError> {
+    pub(crate) async fn upload(&self, mut source: File, file: &Path, path: &str) -> Result<(), StoreError> {
         let unread = |error| StoreError::io("read", file, error);
-        let mut source = File::open(file).map_err(unread)?;
         let length = source.metadata().map_err(unread)?.len();
         let object = self.object(path)?;
         if length <= PART {

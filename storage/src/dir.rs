@@ -298,10 +298,12 @@ impl TableDir {
 
     /// Brings a file that was written to where the table is, if that is an object store. Blocks.
     pub(crate) fn bring(&self, record: &FileRecord) -> Result<(), StoreError> {
-        if let Some(remote) = self.remote() {
-            self.used(record);
-            remote.bucket.block_on(remote.bucket.upload(&self.path(&record.path), &remote.name(&record.path)))?;
-        }
+        let Some(remote) = self.remote() else { return Ok(()) };
+        let path = self.path(&record.path);
+        // Opened first: a shelf that is full may remove it before it is there.
+        let file = File::open(&path).map_err(|error| StoreError::io("read", &path, error))?;
+        remote.bucket.block_on(remote.bucket.upload(file, &path, &remote.name(&record.path)))?;
+        self.used(record);
         Ok(())
     }
 

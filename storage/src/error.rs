@@ -176,6 +176,18 @@ pub enum StoreError {
         /// What the operating system said.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// An object store does not let this be done.
+    #[error("cannot {doing} {}: {why}", path.display())]
+    Refused {
+        /// What was tried.
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not, and what to do.
+        why: &'static str,
+        /// What the store said.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// Another process builds in this directory.
     #[error("another build{} is running on {}; wait for it, or stop it first", pid.map_or(String::new(), |p| format!(" (process {p})")), path.display())]
     Locked {
@@ -309,6 +321,24 @@ impl StoreError {
 
     /// An error of the object store: what the operating system said is somewhere down the chain.
     pub(crate) fn object(doing: &'static str, path: &Path, source: object_store::Error) -> Self {
+        let said = source.to_string();
+        let why = match &source {
+            _ if said.contains("NoSuchBucket") => Some("there is no such bucket; make it first"),
+            _ if said.contains("SignatureDoesNotMatch") || said.contains("InvalidAccessKeyId") => {
+                Some("the key or the secret in the environment is wrong (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)")
+            }
+            // Where nothing else is said, credentials are asked for at the address that virtual machines have for that.
+            _ if said.contains("169.254.169.254") => Some(
+                "there are no credentials in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), and this machine has no role",
+            ),
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+                Some("the credentials in the environment do not allow it")
+            }
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Self::Refused { doing, path: path.to_owned(), why, source: source.into() };
+        }
         let mut cause: Option<&(dyn Error + 'static)> = Some(&source);
         while let Some(error) = cause {
             if let Some(io) = error.downcast_ref::<io::Error>() {

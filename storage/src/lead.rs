@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The lease's name.
-const PATH: &str = "coordinator.lease";
+pub(crate) const PATH: &str = "coordinator.lease";
 /// Parts of a lease after which it is renewed.
 const RENEWALS: u32 = 4;
 

@@ -27,6 +27,9 @@ impl Store {
         match name.split_once("://") {
             Some(("file", path)) => Ok(Self::Folder(path.into())),
             Some(_) => Bucket::open(name, allow_http).map(Self::Bucket),
+            None if ["s3:/", "gs:/", "az:/"].iter().any(|scheme| name.starts_with(scheme)) => {
+                Err(StoreError::BadUrl { url: name.to_owned(), what: "it has one slash, where a URL has two".into() })
+            }
             None => Ok(Self::Folder(name.into())),
         }
     }
@@ -55,6 +58,17 @@ impl Store {
         let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
         names.sort();
         Ok(names)
+    }
+
+    /// Asks something of an object store, to see whether it can be used; a folder is seen to be there by whoever uses it.
+    ///
+    /// # Errors
+    /// What the store said, after three minutes of trying if it said nothing.
+    pub async fn reach(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Folder(_) => Ok(()),
+            Self::Bucket(bucket) => bucket.reach().await,
+        }
     }
 
     /// What people call it.

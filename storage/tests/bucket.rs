@@ -125,6 +125,8 @@ async fn addresses_that_are_no_stores_are_refused_and_keep_their_secrets() {
         ("s3://bucket/a?secret", "credentials go into the environment"),
         ("memory://", "s3://, gs:// or az://"),
         ("s3:// bucket", "invalid"),
+        ("s3://AK:abc/secret@bucket/x", ""),
+        ("s3:/bucket/x", "one slash"),
     ] {
         let error = Store::open(url, false).unwrap_err().to_string();
         assert!(error.contains(why) && !error.contains("secret"), "{url}: {error}");

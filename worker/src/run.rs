@@ -71,6 +71,10 @@ impl Tables {
         let under = |store: Store| -> Locate { Arc::new(move |name| store.place(&name.to_string())) };
         let (locate, shelf) = match self {
             Tables::At(locate, shelf) => (Arc::clone(locate), shelf.clone()),
+            Tables::Under(_) if store.contains("://") => {
+                let what = "it is an object store, and this worker was told of a directory; leave --store out".into();
+                return Err(StoreError::BadUrl { url: store.to_owned(), what });
+            }
             Tables::Under(folder) => (under(Store::Folder(folder.clone())), None),
             Tables::AsTold { cache, allow_http } => match Store::open(store, *allow_http)? {
                 store @ Store::Folder(_) => (under(store), None),
@@ -202,7 +206,13 @@ impl Worker {
                 Some((store, found)) if store == registered.store => found,
                 _ => {
                     self.tables.forget();
-                    self.config.tables.find(&registered.store).map_err(CallError::Store)?
+                    let found = self.config.tables.find(&registered.store).map_err(CallError::Store)?;
+                    // A worker that cannot use it would fail at one task after the other.
+                    if let (Tables::AsTold { allow_http, .. }, Some(_)) = (&self.config.tables, &found.shelf) {
+                        let store = Store::open(&registered.store, *allow_http).map_err(CallError::Store)?;
+                        store.reach().await.map_err(CallError::Store)?;
+                    }
+                    found
                 }
             };
             opened = Some((registered.store, found.clone()));

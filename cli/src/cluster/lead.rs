@@ -4,6 +4,8 @@ use crate::output;
 use std::time::Duration;
 use strata_storage::{BucketLead, Store, StoreError, StoreLock, prove};
 
+/// A store that does not answer for so long is worth a word.
+const SILENCE: Duration = Duration::from_secs(3);
 /// A coordinator that has not renewed its lease on an object store for so long has lost the lead.
 const LEAD: Duration = Duration::from_secs(15);
 
@@ -24,7 +26,14 @@ impl Lead {
         match store {
             Store::Folder(folder) => Ok(Self::Folder { _lock: StoreLock::take(folder, leader)? }),
             Store::Bucket(bucket) => {
-                prove(bucket).await?;
+                let mut proving = std::pin::pin!(prove(bucket));
+                tokio::select! {
+                    proved = &mut proving => proved?,
+                    () = tokio::time::sleep(SILENCE) => {
+                        output::note(&format!("note: {} does not answer yet; trying for three minutes", bucket.url()));
+                        proving.await?;
+                    }
+                }
                 let waits =
                     |who: &str| output::note(&format!("{} was led by {who}; waiting to see whether it still is", bucket.url()));
                 Ok(Self::Bucket(BucketLead::take(bucket, leader, LEAD, waits).await?))
