@@ -118,23 +118,6 @@ fn a_node_that_is_lost_takes_its_worker_and_nobody_else() {
 
 #[test]
 #[ignore = "a minute with the daemons of Slurm"]
-fn a_job_that_loses_its_first_node_resumes_on_others() {
-    let Some(mut slurm) = Slurm::start() else { return };
-    let job = Job::write(&slurm, LONG, &["--workers", "2"]);
-    let id = job.submit(&slurm);
-    job.wait_for_the_middle(&slurm, &id, 2);
-    let first = slurm.field(&id, "BatchHost");
-    slurm.kill_node(&first);
-    slurm.wait_for("a second start", || slurm.field(&id, "Restarts") == "1");
-    let log = format!("strata-{id}");
-    slurm.assert_completes(&id, &job.log(&log));
-    job.assert_built(LONG);
-    assert_ne!(slurm.field(&id, "BatchHost"), first);
-    assert!(job.said(&log).contains(&format!("going on with {LONG}")), "{}", job.said(&log));
-}
-
-#[test]
-#[ignore = "a minute with the daemons of Slurm"]
 fn workers_of_an_array_come_and_go_and_a_job_that_is_ended_stays_ended() {
     let Some(slurm) = Slurm::start() else { return };
     let job = Job::write(&slurm, LONG, &["--workers", "2", "--array"]);
