@@ -10,6 +10,7 @@ use crate::output::{self, shell_quote};
 use crate::resources;
 use crate::signals;
 use crate::units;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use strata_coordinator::{Coordinator, CoordinatorConfig, Tls};
@@ -116,7 +117,7 @@ async fn lead(args: &Args) -> Result<(), Failure> {
     let coordinator = Coordinator::start(config);
     // Who listens on all addresses is reached under the machine's name.
     let reached = if address.ip().is_unspecified() { format!("{host}:{}", address.port()) } else { address.to_string() };
-    let served = serve_until_over(args, coordinator, listener, tls, (&shown, &reached), &mut signal);
+    let served = serve_until_over(args, coordinator, listener, tls, (address, &shown, &reached), &mut signal);
     let ended = tokio::select! {
         ended = served => ended,
         // At once, and nothing is given back: somebody else may have it.
@@ -139,11 +140,9 @@ async fn serve_until_over(
     coordinator: Coordinator,
     listener: TcpListener,
     tls: Option<Tls>,
-    (shown, reached): (&str, &str),
+    (address, shown, reached): (SocketAddr, &str, &str),
     signal: &mut watch::Receiver<Option<u8>>,
 ) -> Result<(), Failure> {
-    let cannot = |e: std::io::Error| Failure::failed(format!("cannot listen on {}: {e}", args.listen));
-    let address = listener.local_addr().map_err(cannot)?;
     let serving = tokio::spawn({
         let coordinator = coordinator.clone();
         async move { coordinator.serve(listener, tls).await }

@@ -49,18 +49,21 @@ impl Wish {
 
     /// What is written down beside a build; to run, where nothing sound is.
     pub async fn of(place: &Place) -> Result<Self, StoreError> {
-        let found = place.get(WISH_PATH).await?.and_then(|bytes| record::open::<Wish>(&bytes).ok());
-        Ok(found.unwrap_or(Wish::new(Wanted::Go, 0)))
+        Ok(sound(place.get(WISH_PATH).await?).unwrap_or(Wish::new(Wanted::Go, 0)))
     }
 
     /// Writes it down, unless that is what is there: a full disk need not hear of it.
     pub async fn put(&self, dir: &TableDir) -> Result<(), StoreError> {
-        let found = dir.get(WISH_PATH).await.ok().flatten().and_then(|bytes| record::open::<Wish>(&bytes).ok());
-        if found.as_ref() == Some(self) {
+        if dir.get(WISH_PATH).await.ok().and_then(sound).as_ref() == Some(self) {
             return Ok(());
         }
         dir.put_over(WISH_PATH, record::seal(self)).await
     }
+}
+
+/// What was written down, if it is sound.
+fn sound(found: Option<Vec<u8>>) -> Option<Wish> {
+    record::open(&found?).ok()
 }
 
 /// A build that was begun in a store and is not finished.

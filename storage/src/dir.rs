@@ -10,13 +10,12 @@
 use crate::bucket::Bucket;
 use crate::error::{Corruption, ShardError, StoreError};
 use crate::lock::DirLock;
+use crate::objects::{Objects, PutOutcome};
 use crate::record::FileRecord;
 use crate::shard::ShardFile;
 use crate::shelf::Shelf;
-use futures::TryStreamExt;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -31,15 +30,6 @@ pub(crate) const TMP: &str = "build/tmp";
 /// How often at most it is asked whether a table in an object store is complete.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What became of a record that was to be created.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PutOutcome {
-    /// It is there now, durably.
-    Created,
-    /// Something with that name was there before, and still is.
-    Exists,
-}
-
 /// The place of one table, while it is built. Clones are the same place.
 #[derive(Clone, Debug)]
 pub struct TableDir {
@@ -50,15 +40,11 @@ pub struct TableDir {
 struct Inner {
     /// Where its files are in the file system; of an object store, copies of them.
     root: PathBuf,
-    home: Home,
+    /// Its records, and all else that is in the store.
+    objects: Objects,
+    far: Option<Remote>,
     /// Numbers the files in `build/tmp` of this process.
     next: AtomicU64,
-}
-
-#[derive(Debug)]
-pub(crate) enum Home {
-    Folder(LocalFileSystem),
-    Bucket(Remote),
 }
 
 /// A table in an object store.
@@ -91,22 +77,21 @@ impl TableDir {
         fs::read_dir(&root).map_err(|error| StoreError::io("open", &root, error))?;
         let store =
             LocalFileSystem::new_with_prefix(&root).map_err(|error| StoreError::object("open", &root, error))?.with_fsync(true);
-        Ok(Self { inner: Arc::new(Inner { root, home: Home::Folder(store), next: AtomicU64::new(0) }) })
+        let objects = Objects::new(Arc::new(store), ObjectPath::default(), root.clone());
+        Ok(Self { inner: Arc::new(Inner { root, objects, far: None, next: AtomicU64::new(0) }) })
     }
 
     /// The place of a table in an object store. Without a shelf, records can be written and read, and files checked and removed, which is all that
     /// a coordinator does.
-    pub(crate) fn of_bucket(bucket: Bucket, table: &str, shelf: Option<Shelf>) -> Self {
-        let root = shelf.as_ref().map_or_else(|| bucket.shown(table), |shelf| shelf.folder(bucket.url(), table));
-        let home = Home::Bucket(Remote { bucket, table: table.to_owned(), shelf, looked: Mutex::default() });
-        Self { inner: Arc::new(Inner { root, home, next: AtomicU64::new(0) }) }
+    pub(crate) fn of_bucket(bucket: Bucket, table: &str, shelf: Option<Shelf>) -> Result<Self, StoreError> {
+        let objects = bucket.objects().under(table)?;
+        let root = shelf.as_ref().map_or_else(|| objects.shown(""), |shelf| shelf.folder(bucket.url(), table));
+        let far = Some(Remote { bucket, table: table.to_owned(), shelf, looked: Mutex::default() });
+        Ok(Self { inner: Arc::new(Inner { root, objects, far, next: AtomicU64::new(0) }) })
     }
 
     pub(crate) fn remote(&self) -> Option<&Remote> {
-        match &self.inner.home {
-            Home::Folder(_) => None,
-            Home::Bucket(remote) => Some(remote),
-        }
+        self.inner.far.as_ref()
     }
 
     /// The directory; of a table in an object store, where copies of its files are.
@@ -121,99 +106,43 @@ impl TableDir {
 
     /// What people call a file of the table, or all of it where `relative` is empty.
     pub fn shown(&self, relative: &str) -> PathBuf {
-        match self.remote() {
-            Some(remote) if relative.is_empty() => remote.bucket.shown(&remote.table),
-            Some(remote) => remote.bucket.shown(&remote.name(relative)),
-            None if relative.is_empty() => self.root().to_owned(),
-            None => self.path(relative),
-        }
-    }
-
-    fn object(&self, path: &str) -> Result<ObjectPath, StoreError> {
-        ObjectPath::parse(path)
-            .ok()
-            .filter(|parsed| parsed.as_ref() == path && !path.is_empty())
-            .ok_or_else(|| StoreError::BadName { path: path.to_owned() })
+        self.inner.objects.shown(relative)
     }
 
     /// Creates a record, unless one of that name is there: of two calls with the same name at the same time one wins.
     pub async fn put_new(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<PutOutcome, StoreError> {
-        let object = self.object(path)?;
-        let store = match &self.inner.home {
-            Home::Folder(store) => store,
-            Home::Bucket(remote) => return remote.bucket.put_new(&remote.name(path), bytes.into()).await,
-        };
-        match store.put_opts(&object, PutPayload::from(bytes.into()), PutOptions::from(PutMode::Create)).await {
-            Ok(_) => Ok(PutOutcome::Created),
-            Err(object_store::Error::AlreadyExists { .. }) => Ok(PutOutcome::Exists),
-            Err(error) => Err(StoreError::object("create", &self.path(path), error)),
-        }
+        self.inner.objects.put_new(path, bytes.into()).await
     }
 
     /// Creates a record or replaces it, at once: readers see the old one or the new one. For what needs no fencing.
     pub async fn put_over(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), StoreError> {
-        let object = self.object(path)?;
-        let store = match &self.inner.home {
-            Home::Folder(store) => store,
-            Home::Bucket(remote) => return remote.bucket.put_over(&remote.name(path), bytes.into()).await.map(|_| ()),
-        };
-        match store.put(&object, PutPayload::from(bytes.into())).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(StoreError::object("write", &self.path(path), error)),
-        }
+        self.inner.objects.put_over(path, bytes.into()).await.map(|_| ())
     }
 
     /// The content of a record, `None` when there is none of that name.
     pub async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let object = self.object(path)?;
-        let store = match &self.inner.home {
-            Home::Folder(store) => store,
-            Home::Bucket(remote) => return remote.bucket.get(&remote.name(path)).await,
-        };
-        let fail = |error| StoreError::object("read", &self.path(path), error);
-        match store.get(&object).await {
-            Ok(found) => Ok(Some(found.bytes().await.map_err(fail)?.into())),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(fail(error)),
-        }
+        self.inner.objects.get(path).await
     }
 
     /// The names of all files below a folder, sorted, relative to the table. None when there is no such folder.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let folder = self.object(prefix.trim_end_matches('/'))?;
-        let store = match &self.inner.home {
-            Home::Folder(store) => store,
-            Home::Bucket(remote) => return remote.bucket.list(&remote.table, folder.as_ref()).await,
-        };
-        let listed: Result<Vec<_>, _> = store.list(Some(&folder)).try_collect().await;
-        match listed {
-            Ok(metas) => {
-                let mut names: Vec<String> = metas.into_iter().map(|meta| meta.location.into()).collect();
-                names.sort();
-                Ok(names)
-            }
-            Err(object_store::Error::NotFound { .. }) => Ok(Vec::new()),
-            Err(error) => Err(StoreError::object("list", &self.path(prefix), error)),
-        }
+        self.inner.objects.list(prefix.trim_end_matches('/')).await
+    }
+
+    /// The names of all files that a table in an object store has, sorted.
+    pub(crate) async fn list_all(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.objects.all().await
     }
 
     /// Removes a file. One that is not there is as good as removed.
     pub async fn delete(&self, path: &str) -> Result<(), StoreError> {
-        let object = self.object(path)?;
-        let store = match &self.inner.home {
-            Home::Folder(store) => store,
-            Home::Bucket(remote) => return remote.bucket.delete(&remote.name(path)).await,
-        };
-        match store.delete(&object).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(StoreError::object("remove", &self.path(path), error)),
-        }
+        self.inner.objects.delete(path).await
     }
 
     /// The length of a file; `None` when there is none.
     pub async fn length(&self, path: &str) -> Result<Option<u64>, StoreError> {
-        if let Some(remote) = self.remote() {
-            return remote.bucket.length(&remote.name(path)).await;
+        if self.is_far() {
+            return self.inner.objects.length(path).await;
         }
         Ok(fs::metadata(self.path(path)).ok().filter(fs::Metadata::is_file).map(|file| file.len()))
     }
@@ -225,7 +154,7 @@ impl TableDir {
         if looked.is_some_and(|at| at.elapsed() < LOOK) {
             return Ok(false);
         }
-        let is_there = remote.bucket.block_on(remote.bucket.length(&remote.name("table.json")))?.is_some();
+        let is_there = remote.bucket.block_on(self.length("table.json"))?.is_some();
         *looked = (!is_there).then(Instant::now);
         Ok(is_there)
     }
@@ -237,7 +166,7 @@ impl TableDir {
 
     /// Takes the lock of the directory, or says which process has it. An object store has one coordinator, which needs no lock.
     pub fn lock(&self) -> Result<DirLock, StoreError> {
-        if self.remote().is_some() {
+        if self.is_far() {
             return Ok(DirLock::unneeded());
         }
         DirLock::take(&self.path("build"))
@@ -250,7 +179,7 @@ impl TableDir {
 
     /// Bytes that can still be written here; `u64::MAX` in an object store, which has no such number.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
-        if self.remote().is_some() {
+        if self.is_far() {
             return Ok(u64::MAX);
         }
         let stat = rustix::fs::statvfs(self.root())

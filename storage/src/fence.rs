@@ -4,9 +4,9 @@
 //! that somebody else leads now; its clock does. So the moment is compared with the clock before every write. The clock goes on while the machine
 //! sleeps, and is never set.
 
-use crate::bucket::Bucket;
 use crate::error::StoreError;
 use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ impl Fence {
     }
 
     /// Writes something, if that may be now, and gives up when the moment comes: what is repeated for minutes must not land after it.
-    pub(crate) async fn within<T>(&self, bucket: &Bucket, write: impl Future<Output = T>) -> Result<T, StoreError> {
+    pub(crate) async fn within<T>(&self, store: &Path, write: impl Future<Output = T>) -> Result<T, StoreError> {
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(until) = until else { return Ok(write.await) };
-        let lost = || StoreError::NotLeading { path: bucket.shown("") };
+        let lost = || StoreError::NotLeading { path: store.to_owned() };
         match until.saturating_sub(now()) {
             Duration::ZERO => Err(lost()),
             left => tokio::time::timeout(left, write).await.map_err(|_| lost()),

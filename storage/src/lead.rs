@@ -4,10 +4,10 @@
 //! for as long as it lasts, by its own clock, and takes it over when it has not changed meanwhile. The leader counts from before it
 //! sent its last renewal, so its time is over first; then its [fence](crate::fence) is closed.
 
-use crate::bucket::{Bucket, Version};
-use crate::dir::PutOutcome;
+use crate::bucket::Bucket;
 use crate::error::StoreError;
 use crate::fence;
+use crate::objects::{PutOutcome, Version};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -45,17 +45,17 @@ impl BucketLead {
     /// # Errors
     /// [`StoreError::Led`] when somebody else leads; what the store says.
     pub async fn take(bucket: &Bucket, leader: &str, lasts: Duration, waits: impl Fn(&str)) -> Result<Self, StoreError> {
-        let led = |by: &str| StoreError::Led { path: bucket.shown(""), leader: by.to_owned() };
+        let led = |by: &str| StoreError::Led { path: bucket.objects().shown(""), leader: by.to_owned() };
         let open = |bytes: &[u8]| serde_json::from_slice::<Lease>(bytes).ok();
-        let found = bucket.get_version(PATH).await?;
+        let found = bucket.objects().get_version(PATH).await?;
         let sent = fence::now();
         let Some((bytes, version)) = found else {
             let lease = Lease { leader: leader.to_owned(), count: 1, free: false };
-            if bucket.put_new(PATH, seal(&lease)).await? == PutOutcome::Exists {
-                let other = bucket.get(PATH).await?.and_then(|bytes| open(&bytes));
+            if bucket.objects().put_new(PATH, seal(&lease)).await? == PutOutcome::Exists {
+                let other = bucket.objects().get(PATH).await?.and_then(|bytes| open(&bytes));
                 return Err(led(other.as_ref().map_or("another coordinator", |lease| &lease.leader)));
             }
-            let Some((bytes, version)) = bucket.get_version(PATH).await? else {
+            let Some((bytes, version)) = bucket.objects().get_version(PATH).await? else {
                 return Err(led("nobody: its lease was removed"));
             };
             // Somebody may have taken it over already, from one that was very slow.
@@ -70,7 +70,7 @@ impl BucketLead {
             waits(&lease.leader);
             // A tenth more, for clocks that run at different rates.
             tokio::time::sleep(lasts + lasts / 10).await;
-            match bucket.get_version(PATH).await? {
+            match bucket.objects().get_version(PATH).await? {
                 Some((_, now)) if now == version => {}
                 changed => {
                     let by = changed.and_then(|(bytes, _)| open(&bytes)).filter(|lease| !lease.free);
@@ -87,7 +87,7 @@ impl BucketLead {
     }
 
     fn with(bucket: &Bucket, leader: &str, lasts: Duration, count: u64, version: Version, until: Duration) -> Self {
-        bucket.fence().open_until(until);
+        bucket.objects().fence().open_until(until);
         Self { bucket: bucket.clone(), leader: leader.to_owned(), lasts, count, version, until }
     }
 
@@ -101,19 +101,19 @@ impl BucketLead {
             let lease = Lease { leader: self.leader.clone(), count: self.count + 1, free: false };
             let left = self.until.saturating_sub(sent);
             let renewed = tokio::time::timeout(left, self.bucket.put_if(PATH, seal(&lease), &self.version)).await;
-            let lost = StoreError::NotLeading { path: self.bucket.shown("") };
+            let lost = StoreError::NotLeading { path: self.bucket.objects().shown("") };
             match renewed {
                 Ok(Ok(Some(version))) => {
                     (self.version, self.count, self.until) = (version, lease.count, sent + self.lasts);
-                    self.bucket.fence().open_until(self.until);
+                    self.bucket.objects().fence().open_until(self.until);
                 }
                 // A renewal whose answer was lost has changed the version too.
-                Ok(Ok(None)) => match self.bucket.get_version(PATH).await {
+                Ok(Ok(None)) => match self.bucket.objects().get_version(PATH).await {
                     Ok(Some((bytes, version))) if bytes == seal(&lease) && fence::now() < self.until => {
                         (self.version, self.count) = (version, lease.count);
                     }
                     _ => {
-                        self.bucket.fence().open_until(Duration::ZERO);
+                        self.bucket.objects().fence().open_until(Duration::ZERO);
                         return lost;
                     }
                 },
@@ -122,7 +122,7 @@ impl BucketLead {
                     tokio::time::sleep(self.lasts / 20).await;
                 }
                 Ok(Err(_)) | Err(_) => {
-                    self.bucket.fence().open_until(Duration::ZERO);
+                    self.bucket.objects().fence().open_until(Duration::ZERO);
                     return lost;
                 }
             }
@@ -136,7 +136,7 @@ impl BucketLead {
         if let Err(error) = self.bucket.put_if(PATH, seal(&free), &self.version).await {
             tracing::warn!(%error, "the lead cannot be given back; the next coordinator will wait for its end");
         }
-        self.bucket.fence().open_until(Duration::ZERO);
+        self.bucket.objects().fence().open_until(Duration::ZERO);
     }
 }
 
@@ -169,16 +169,16 @@ mod tests {
     async fn a_leader_that_is_silent_is_replaced_and_cannot_write_any_more() {
         let bucket = Bucket::in_memory();
         let mut old = take(&bucket, "old").await.unwrap();
-        bucket.put_new("a", b"1".to_vec()).await.unwrap();
+        bucket.objects().put_new("a", b"1".to_vec()).await.unwrap();
         let told = std::sync::Mutex::new(String::new());
         // Its own view of the same objects, as another machine has it.
         let other = bucket.again();
         let new = BucketLead::take(&other, "new", LASTS, |who| *told.lock().unwrap() = who.to_owned()).await.unwrap();
         assert_eq!(*told.lock().unwrap(), "old");
-        assert!(matches!(bucket.put_new("b", b"1".to_vec()).await, Err(StoreError::NotLeading { .. })));
-        assert!(matches!(bucket.delete("a").await, Err(StoreError::NotLeading { .. })));
+        assert!(matches!(bucket.objects().put_new("b", b"1".to_vec()).await, Err(StoreError::NotLeading { .. })));
+        assert!(matches!(bucket.objects().delete("a").await, Err(StoreError::NotLeading { .. })));
         assert!(matches!(old.keep().await, StoreError::NotLeading { .. }));
-        other.put_new("b", b"2".to_vec()).await.unwrap();
+        other.objects().put_new("b", b"2".to_vec()).await.unwrap();
         drop(new);
     }
 

@@ -413,7 +413,7 @@ pub async fn publish(dir: &crate::TableDir, manifest: &Manifest) -> Result<(), S
         ("table.json", manifest.to_bytes()),
     ];
     for (name, bytes) in files {
-        if dir.remote().is_some() {
+        if dir.is_far() {
             dir.put_over(name, bytes).await?;
             continue;
         }

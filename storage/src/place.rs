@@ -60,17 +60,6 @@ impl Store {
         Ok(names)
     }
 
-    /// Asks something of an object store, to see whether it can be used; a folder is seen to be there by whoever uses it.
-    ///
-    /// # Errors
-    /// What the store said, after three minutes of trying if it said nothing.
-    pub async fn reach(&self) -> Result<(), StoreError> {
-        match self {
-            Self::Folder(_) => Ok(()),
-            Self::Bucket(bucket) => bucket.reach().await,
-        }
-    }
-
     /// What people call it.
     pub fn shown(&self) -> String {
         match self {
@@ -102,7 +91,7 @@ impl Place {
     /// When it cannot be read.
     pub async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
         match self {
-            Self::Bucket(bucket, table) => bucket.get(&format!("{table}/{path}")).await,
+            Self::Bucket(bucket, table) => bucket.objects().under(table)?.get(path).await,
             Self::Folder(folder) => match fs::read(folder.join(path)) {
                 Ok(bytes) => Ok(Some(bytes)),
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
@@ -117,7 +106,7 @@ impl Place {
     /// When they cannot be listed.
     pub async fn list(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         match self {
-            Self::Bucket(bucket, table) => bucket.list(table, folder).await,
+            Self::Bucket(bucket, table) => bucket.objects().under(table)?.list(folder).await,
             Self::Folder(root) if !root.join(folder).is_dir() => Ok(Vec::new()),
             Self::Folder(root) => TableDir::open(root)?.list(folder).await,
         }
@@ -130,7 +119,7 @@ impl Place {
     pub fn open(&self, shelf: Option<&Shelf>) -> Result<TableDir, StoreError> {
         match self {
             Self::Folder(folder) => TableDir::open(folder),
-            Self::Bucket(bucket, table) => Ok(TableDir::of_bucket(bucket.clone(), table, shelf.cloned())),
+            Self::Bucket(bucket, table) => TableDir::of_bucket(bucket.clone(), table, shelf.cloned()),
         }
     }
 
@@ -138,7 +127,7 @@ impl Place {
     pub fn shown(&self) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.clone(),
-            Self::Bucket(bucket, table) => bucket.shown(table),
+            Self::Bucket(bucket, table) => bucket.objects().shown(table),
         }
     }
 }

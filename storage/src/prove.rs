@@ -1,9 +1,9 @@
 //! Whether a store holds to conditions. The whole protocol rests on two of them, and there are stores that take the condition and ignore it:
 //! two workers would both believe that their record is the one. So it is tried, before a coordinator writes anything else there.
 
-use crate::bucket::{Bucket, Version};
-use crate::dir::PutOutcome;
+use crate::bucket::Bucket;
 use crate::error::StoreError;
+use crate::objects::{PutOutcome, Version};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Creations of one object at a time.
@@ -18,7 +18,7 @@ pub async fn prove(bucket: &Bucket) -> Result<(), StoreError> {
     let folder = format!(".strata-probe/{:016x}", RandomState::new().build_hasher().finish());
     let tried = trials(bucket, &folder).await;
     for name in ["once", "race", "replace"] {
-        let removed = bucket.delete(&format!("{folder}/{name}")).await;
+        let removed = bucket.objects().delete(&format!("{folder}/{name}")).await;
         if tried.is_ok() {
             removed?;
         }
@@ -27,18 +27,18 @@ pub async fn prove(bucket: &Bucket) -> Result<(), StoreError> {
 }
 
 async fn trials(bucket: &Bucket, folder: &str) -> Result<(), StoreError> {
-    let unfit = |what: &str| StoreError::Unfit { path: bucket.shown(""), what: what.to_owned() };
+    let unfit = |what: &str| StoreError::Unfit { path: bucket.objects().shown(""), what: what.to_owned() };
     let once = format!("{folder}/once");
-    if bucket.put_new(&once, b"first".to_vec()).await? != PutOutcome::Created {
+    if bucket.objects().put_new(&once, b"first".to_vec()).await? != PutOutcome::Created {
         return Err(unfit("it says that an object is there which nobody has made"));
     }
-    let again = bucket.put_new(&once, b"second".to_vec()).await?;
-    if again != PutOutcome::Exists || bucket.get(&once).await?.as_deref() != Some(b"first") {
+    let again = bucket.objects().put_new(&once, b"second".to_vec()).await?;
+    if again != PutOutcome::Exists || bucket.objects().get(&once).await?.as_deref() != Some(b"first") {
         return Err(unfit("it creates an object that is there already (If-None-Match is ignored)"));
     }
     race(bucket, &format!("{folder}/race")).await?;
     let replace = format!("{folder}/replace");
-    let stale = bucket.put_over(&replace, b"0".to_vec()).await?;
+    let stale = bucket.objects().put_over(&replace, b"0".to_vec()).await?;
     let mut next = bucket.put_if(&replace, b"1".to_vec(), &stale).await?;
     if next.is_none() {
         bucket.use_bare_versions();
@@ -51,7 +51,7 @@ async fn trials(bucket: &Bucket, folder: &str) -> Result<(), StoreError> {
     if !refused(bucket.put_if(&replace, b"2".to_vec(), &stale).await?) {
         return Err(unfit("it replaces an object that has changed (If-Match is ignored)"));
     }
-    match bucket.get_version(&replace).await? {
+    match bucket.objects().get_version(&replace).await? {
         Some((bytes, version)) if bytes == b"1" && version == next => Ok(()),
         _ => Err(unfit("it does not give back what was written last")),
     }
@@ -61,19 +61,19 @@ async fn trials(bucket: &Bucket, folder: &str) -> Result<(), StoreError> {
 async fn race(bucket: &Bucket, path: &str) -> Result<(), StoreError> {
     let creations = (0..RACERS).map(|racer| {
         let (bucket, path) = (bucket.clone(), path.to_owned());
-        tokio::spawn(async move { (racer, bucket.put_new(&path, vec![racer]).await) })
+        tokio::spawn(async move { (racer, bucket.objects().put_new(&path, vec![racer]).await) })
     });
     let creations: Vec<_> = creations.collect();
     let mut winners = Vec::new();
     for creation in creations {
-        let (racer, outcome) = creation.await.map_err(|error| StoreError::other("try", bucket.shown(path), error))?;
+        let (racer, outcome) = creation.await.map_err(|error| StoreError::other("try", bucket.objects().shown(path), error))?;
         if outcome? == PutOutcome::Created {
             winners.push(racer);
         }
     }
-    if winners.len() == 1 && bucket.get(path).await? == Some(winners) {
+    if winners.len() == 1 && bucket.objects().get(path).await? == Some(winners) {
         return Ok(());
     }
     let what = format!("of {RACERS} that create one object at the same time not exactly one succeeds");
-    Err(StoreError::Unfit { path: bucket.shown(""), what })
+    Err(StoreError::Unfit { path: bucket.objects().shown(""), what })
 }

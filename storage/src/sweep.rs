@@ -93,7 +93,7 @@ impl TableDir {
 
     /// Removes files that were being written when a build was stopped.
     pub fn clean_tmp(&self) -> Result<(), StoreError> {
-        if self.remote().is_some() {
+        if self.is_far() {
             // What is written to an object store is there when all of it is.
             return Ok(());
         }
@@ -131,7 +131,8 @@ impl TableDir {
 
     fn names(&self, folder: &str, wanted: impl Fn(Class) -> bool) -> Result<BTreeSet<String>, StoreError> {
         if let Some(remote) = self.remote() {
-            let found = remote.bucket.block_on(remote.bucket.list(&remote.table, folder))?;
+            let listed = async { if folder.is_empty() { self.list_all().await } else { self.list(folder).await } };
+            let found = remote.bucket.block_on(listed)?;
             return Ok(found.into_iter().filter(|name| wanted(classify(name, false))).collect());
         }
         Ok(walk(self.root(), folder)?.into_iter().filter(|&(_, class)| wanted(class)).map(|(name, _)| name).collect())
@@ -139,7 +140,7 @@ impl TableDir {
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         if let Some(remote) = self.remote() {
-            return remote.bucket.block_on(remote.bucket.delete(&remote.name(name)));
+            return remote.bucket.block_on(self.delete(name));
         }
         match fs::remove_file(self.path(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &self.path(name), error)),
@@ -149,7 +150,7 @@ impl TableDir {
 
     /// Removes a folder of ours and those in it, as far as they are empty.
     fn remove_empty_folders(&self, folder: &str) -> Result<(), StoreError> {
-        if self.remote().is_some() {
+        if self.is_far() {
             // A folder of an object store is there as long as something is in it.
             return Ok(());
         }

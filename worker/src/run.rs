@@ -67,7 +67,7 @@ pub enum Tables {
 
 impl Tables {
     /// Where a table is, when the coordinator says that they are in `store`, and where copies of its files are kept.
-    fn find(&self, store: &str) -> Result<Found, StoreError> {
+    async fn find(&self, store: &str) -> Result<Found, StoreError> {
         let under = |store: Store| -> Locate { Arc::new(move |name| store.place(&name.to_string())) };
         let (locate, shelf) = match self {
             Tables::At(locate, shelf) => (Arc::clone(locate), shelf.clone()),
@@ -78,7 +78,12 @@ impl Tables {
             Tables::Under(folder) => (under(Store::Folder(folder.clone())), None),
             Tables::AsTold { cache, allow_http } => match Store::open(store, *allow_http)? {
                 store @ Store::Folder(_) => (under(store), None),
-                store @ Store::Bucket(_) => (under(store), Some(Shelf::open(&cache.folder, cache.bytes)?)),
+                Store::Bucket(bucket) => {
+                    let shelf = Shelf::open(&cache.folder, cache.bytes)?;
+                    // A worker that cannot use it would fail at one task after the other.
+                    bucket.reach().await?;
+                    (under(Store::Bucket(bucket)), Some(shelf))
+                }
             },
         };
         Ok(Found { locate, shelf })
@@ -206,13 +211,7 @@ impl Worker {
                 Some((store, found)) if store == registered.store => found,
                 _ => {
                     self.tables.forget();
-                    let found = self.config.tables.find(&registered.store).map_err(CallError::Store)?;
-                    // A worker that cannot use it would fail at one task after the other.
-                    if let (Tables::AsTold { allow_http, .. }, Some(_)) = (&self.config.tables, &found.shelf) {
-                        let store = Store::open(&registered.store, *allow_http).map_err(CallError::Store)?;
-                        store.reach().await.map_err(CallError::Store)?;
-                    }
-                    found
+                    self.config.tables.find(&registered.store).await.map_err(CallError::Store)?
                 }
             };
             opened = Some((registered.store, found.clone()));

@@ -61,16 +61,22 @@ fn doubts(root: &Path) -> Doubts {
     record::open(&fs::read(root.join(DOUBTS_PATH)).unwrap()).unwrap()
 }
 
-#[tokio::test]
-async fn a_worker_that_comes_is_given_what_another_has_made_and_then_new_tasks() {
-    let temp = tempfile::tempdir().unwrap();
-    let life = Life::with_checks(temp.path(), 30);
+/// A life in which anna has made the first task, and bert holds a check of it.
+async fn checked(root: &Path) -> (Life, FakeWorker, Task, Task) {
+    let life = Life::with_checks(root, 30);
     life.submit().await.unwrap();
     let mut anna = life.worker("anna").await;
     let first = anna.lease(5000).await.unwrap();
     anna.run(&first).await.unwrap();
     let mut bert = life.worker("bert").await;
     let check = bert.lease(5000).await.unwrap();
+    (life, bert, first, check)
+}
+
+#[tokio::test]
+async fn a_worker_that_comes_is_given_what_another_has_made_and_then_new_tasks() {
+    let temp = tempfile::tempdir().unwrap();
+    let (life, mut bert, first, check) = checked(temp.path()).await;
     assert_eq!(id(&check), id(&first));
     assert!(check.token > first.token && bert.heartbeat(&check).await);
     let seen = workers(&life).await;
@@ -97,13 +103,7 @@ async fn a_worker_that_comes_is_given_what_another_has_made_and_then_new_tasks()
 #[tokio::test]
 async fn who_gets_a_check_wrong_is_sent_away_by_the_word_of_a_third() {
     let temp = tempfile::tempdir().unwrap();
-    let life = Life::with_checks(temp.path(), 30);
-    life.submit().await.unwrap();
-    let mut anna = life.worker("anna").await;
-    let first = anna.lease(5000).await.unwrap();
-    anna.run(&first).await.unwrap();
-    let mut bert = life.worker("bert").await;
-    let check = bert.lease(5000).await.unwrap();
+    let (life, mut bert, first, check) = checked(temp.path()).await;
     let (verdict, path) = lie(&mut bert, &check).await;
     assert_eq!(verdict, Verdict::Conflict);
     assert_eq!(doubts(temp.path()).open[0].opinions.len(), 2, "it is written down before anybody hears of it");
