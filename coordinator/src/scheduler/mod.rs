@@ -227,6 +227,8 @@ pub struct Scheduler {
     bytes: u64,
     cost_done: u64,
     tasks_done: u64,
+    /// Handed in, their records being written.
+    committing: BTreeSet<TaskIndex>,
     last_place: (Pass, u32),
 }
 
@@ -276,6 +278,7 @@ impl Scheduler {
             bytes: 0,
             cost_done: 0,
             tasks_done: 0,
+            committing: BTreeSet::new(),
             last_place: first_place,
             plan,
         };
@@ -371,9 +374,10 @@ impl Scheduler {
             return;
         }
         let least = self.ready.iter().map(|&task| (self.plan.tasks[task].plan.memory_bytes, task)).min();
-        let is_busy = |task: &TaskState| matches!(task, TaskState::Committing(..) | TaskState::Suspect);
+        let is_busy = |task: &TaskState| matches!(task, TaskState::Suspect);
         // All tasks are looked at last, and hardly ever: workers ask often.
         if let Some((need, task)) = least.filter(|(need, _)| *need > largest)
+            && !self.is_committing()
             && !self.tasks.iter().any(is_busy)
         {
             let id = self.plan.tasks[task].id;
@@ -488,7 +492,7 @@ impl Scheduler {
 
     /// Whether a record is being written somewhere.
     pub fn is_committing(&self) -> bool {
-        self.tasks.iter().any(|task| matches!(task, TaskState::Committing(..)))
+        !self.committing.is_empty()
     }
 
     /// The task under a token that is still good.

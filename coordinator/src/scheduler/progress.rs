@@ -70,7 +70,7 @@ impl Scheduler {
         Progress {
             tasks: self.plan.tasks.len() as u64,
             tasks_done: self.tasks_done,
-            tasks_running: self.leases.len() as u64,
+            tasks_running: (self.leases.len() + self.committing.len()) as u64,
             cost: self.plan.cost,
             cost_done: self.cost_done + running.sum::<u64>(),
             positions: self.positions + self.leases.values().map(|lease| lease.positions).sum::<u64>(),

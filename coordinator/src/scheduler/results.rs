@@ -110,6 +110,7 @@ impl Scheduler {
             elapsed_ms,
         });
         self.tasks[task] = TaskState::Committing(Arc::clone(&commit), lease);
+        self.committing.insert(task);
         Offer::Commit(commit)
     }
 
@@ -118,6 +119,7 @@ impl Scheduler {
         let Some(task) = self.plan.index_of(id) else { return Committed::default() };
         let TaskState::Committing(commit, lease) = &self.tasks[task] else { return Committed::default() };
         let (commit, lease) = (Arc::clone(commit), lease.clone());
+        self.committing.remove(&task);
         // Short tasks end before their first heartbeat; what they made is then the best count of what they handled.
         let keys =
             commit.content.outputs.iter().filter(|file| artifact_of(file).kind != ArtifactKind::Work).map(|file| file.keys);
@@ -143,6 +145,7 @@ impl Scheduler {
         let (token, mut lease) = (commit.token, lease.clone());
         lease.expires = now + self.policy.lease;
         lease.is_finished = true;
+        self.committing.remove(&task);
         self.tasks[task] = TaskState::Leased;
         self.note(task, "coordinator", &failure.message);
         self.leases.insert(token, lease);
@@ -159,6 +162,7 @@ impl Scheduler {
             _ => (String::from("its record"), String::from("this one")),
         };
         let message = two_results(id, &what, &stored.worker, &worker);
+        self.committing.remove(&task);
         if self.is_held(task) {
             self.tasks[task] = TaskState::Leased;
         } else {
