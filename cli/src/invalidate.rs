@@ -137,6 +137,7 @@ fn kind_of(kind: ArtifactKind) -> FileKind {
         ArtifactKind::Work => FileKind::Work,
         ArtifactKind::Checkpoint => FileKind::Checkpoint,
         ArtifactKind::Stretch => FileKind::Stretch,
+        ArtifactKind::Partial => FileKind::Partial,
         ArtifactKind::Shard | ArtifactKind::Unspecified => FileKind::Shard,
     }
 }
@@ -148,6 +149,7 @@ fn named(kind: FileKind, layer: u32, shard: u32) -> String {
         FileKind::Shard => "shard",
         FileKind::Checkpoint => "checkpoint",
         FileKind::Stretch => "stretch",
+        FileKind::Partial => "partial",
     };
     format!("{kind} {layer}/{shard}")
 }

@@ -119,6 +119,7 @@ fn file_of_message(message: &v1::Artifact) -> Result<FileRecord, String> {
         v1::ArtifactKind::Shard => FileKind::Shard,
         v1::ArtifactKind::Checkpoint => FileKind::Checkpoint,
         v1::ArtifactKind::Stretch => FileKind::Stretch,
+        v1::ArtifactKind::Partial => FileKind::Partial,
         v1::ArtifactKind::Unspecified => return Err(format!("{:?}: it is not said what the file holds", message.path)),
     };
     let digest = |bytes: &[u8]| {
@@ -147,6 +148,7 @@ pub fn message_of_file(file: &FileRecord) -> v1::Artifact {
         FileKind::Shard => v1::ArtifactKind::Shard,
         FileKind::Checkpoint => v1::ArtifactKind::Checkpoint,
         FileKind::Stretch => v1::ArtifactKind::Stretch,
+        FileKind::Partial => v1::ArtifactKind::Partial,
     };
     v1::Artifact {
         kind: kind.into(),

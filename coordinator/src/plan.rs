@@ -196,7 +196,7 @@ impl Plan {
 
     /// The run of ranks that a file of a kind covers.
     pub fn run(&self, artifact: ArtifactId) -> Option<Range<u64>> {
-        self.layer(artifact.layer)?.runs(artifact.kind).get(artifact.shard as usize).cloned()
+        self.layer(artifact.layer)?.run(artifact.kind, artifact.shard)
     }
 
     /// Whether there is such a shard.

@@ -1,48 +1,60 @@
 //! From commits to a table: the checks when a stage is stitched, and the manifest at the end.
 
 use crate::plan::Plan;
-use crate::record::{Commit, RECORD_FORMAT, StageRecord};
+use crate::record::{Commit, RECORD_FORMAT, StageRecord, artifact_of};
 use crate::scheduler::StitchJob;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use strata_games::{Counts, Layer, LayerInfo, LayerStats, TaskId};
 use strata_storage::{FileKind, FileRecord, Manifest, ManifestLayer, ManifestShard, ManifestStats};
 
-/// Number of keys of every shard, as far as it is known, and who said so. Its index and the shard itself must agree
-/// on it, and all shards of a layer must come to what theory says, where it says anything.
+/// Number of keys of every index and shard, as far as it is known, and who said so. Where both cover the same ranks they must agree; so
+/// must all of a layer, with each other and with what theory says, where it says anything.
 #[derive(Clone, Default, Debug)]
 pub struct KeyCounts {
-    known: BTreeMap<(u32, u32), (u64, TaskId)>,
+    known: BTreeMap<(u32, FileKind, u32), (u64, TaskId)>,
 }
 
 impl KeyCounts {
     /// Adds what a task says of its files.
     pub fn add(&mut self, plan: &Plan, commit: &Commit) -> Result<(), String> {
-        for file in commit.content.outputs.iter().filter(|file| matches!(file.kind, FileKind::Index | FileKind::Shard)) {
-            let (known, other) = *self.known.entry((file.layer, file.shard)).or_insert((file.keys, commit.id()));
-            if known != file.keys {
-                return Err(format!(
-                    "layer {} shard {} has {known} keys according to task {other}, and {} according to task {}",
-                    file.layer,
-                    file.shard,
-                    file.keys,
-                    commit.id()
-                ));
+        let of_kind = |file: &&FileRecord| matches!(file.kind, FileKind::Index | FileKind::Shard);
+        let mut layers = BTreeSet::new();
+        for file in commit.content.outputs.iter().filter(of_kind) {
+            layers.insert(file.layer);
+            self.known.entry((file.layer, file.kind, file.shard)).or_insert((file.keys, commit.id()));
+            let run = |kind: FileKind| plan.run(artifact_of(&FileRecord { kind, ..file.clone() }));
+            for kind in [FileKind::Index, FileKind::Shard].into_iter().filter(|&kind| run(kind) == run(file.kind)) {
+                let Some(&(known, other)) = self.known.get(&(file.layer, kind, file.shard)) else { continue };
+                if known != file.keys {
+                    return Err(format!(
+                        "layer {} shard {} has {known} keys according to task {other}, and {} according to task {}",
+                        file.layer,
+                        file.shard,
+                        file.keys,
+                        commit.id()
+                    ));
+                }
             }
         }
-        let mut layers: Vec<u32> = commit.content.outputs.iter().map(|file| file.layer).collect();
-        layers.dedup();
         layers.into_iter().try_for_each(|layer| self.check_layer(plan, layer))
     }
 
     fn check_layer(&self, plan: &Plan, layer: u32) -> Result<(), String> {
         let Some(info) = plan.layer(Layer(layer)) else { return Err(format!("layer {layer} is not in the plan")) };
-        let Some(theory) = info.keys else { return Ok(()) };
-        let known: Vec<u64> = self.known.range((layer, 0)..=(layer, u32::MAX)).map(|(_, (keys, _))| *keys).collect();
-        let sum: u64 = known.iter().sum();
-        if known.len() == info.shards.len() && sum != theory {
-            return Err(format!("layer {layer} has {sum} keys, but must have {theory}"));
+        let sum_of = |(kind, files): (FileKind, usize)| {
+            let known: Vec<u64> = self.known.range((layer, kind, 0)..=(layer, kind, u32::MAX)).map(|(_, (keys, _))| *keys).collect();
+            (known.len() == files).then(|| known.iter().sum::<u64>())
+        };
+        let [index, shards] = [(FileKind::Index, info.parts.len()), (FileKind::Shard, info.shards.len())].map(sum_of);
+        if let (Some(index), Some(shards)) = (index, shards)
+            && index != shards
+        {
+            return Err(format!("layer {layer} has {index} keys according to its indexes, and {shards} according to its shards"));
         }
-        Ok(())
+        match (info.keys, index.or(shards)) {
+            (Some(theory), Some(sum)) if sum != theory => Err(format!("layer {layer} has {sum} keys, but must have {theory}")),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -361,6 +361,7 @@ pub fn named(artifact: ArtifactId) -> String {
         ArtifactKind::Shard => "the shard file",
         ArtifactKind::Checkpoint => "the checkpoint",
         ArtifactKind::Stretch => "the keys of the stretch",
+        ArtifactKind::Partial => "what a task found",
     };
     format!("{kind} of layer {} shard {}", artifact.layer, artifact.shard)
 }
@@ -382,6 +383,7 @@ fn artifact(kind: FileKind, layer: u32, shard: u32) -> ArtifactId {
         FileKind::Shard => ArtifactKind::Shard,
         FileKind::Checkpoint => ArtifactKind::Checkpoint,
         FileKind::Stretch => ArtifactKind::Stretch,
+        FileKind::Partial => ArtifactKind::Partial,
     };
     ArtifactId { kind, layer: Layer(layer), shard }
 }
@@ -394,6 +396,7 @@ pub fn file_kind(kind: ArtifactKind) -> FileKind {
         ArtifactKind::Shard => FileKind::Shard,
         ArtifactKind::Checkpoint => FileKind::Checkpoint,
         ArtifactKind::Stretch => FileKind::Stretch,
+        ArtifactKind::Partial => FileKind::Partial,
     }
 }
 

@@ -10,7 +10,7 @@ use strata_games::*;
 /// Keeps what later tasks read, in memory.
 #[derive(Default)]
 struct Kept {
-    indexes: Mutex<HashMap<(Layer, u32), Bitmap>>,
+    indexes: Mutex<HashMap<ArtifactId, Bitmap>>,
     work: Mutex<HashMap<(Layer, u32), Columns>>,
     numbers: Mutex<HashMap<(Layer, u32), memory::HeapNumbers<f32>>>,
     doubles: Mutex<HashMap<(Layer, u32), memory::HeapNumbers<f64>>>,
@@ -25,8 +25,14 @@ impl TaskIo for Kept {
     fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError> {
         Ok(Box::new(memory::HeapScratch::zeroed(bytes)))
     }
-    fn load_index(&self, _: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
-        Ok(self.indexes.lock().unwrap()[&(layer, shard)].clone())
+    fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+        Ok(self.indexes.lock().unwrap()[&ArtifactId { kind, layer, shard }].clone())
+    }
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
+        let kept = self.indexes.lock().unwrap();
+        let bits = &kept[&ArtifactId { kind, layer, shard }].words()[(from / 64) as usize..];
+        words.iter_mut().zip(bits).for_each(|(word, bits)| *word |= bits);
+        Ok(())
     }
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
         f(&self.work.lock().unwrap()[&(layer, shard)].scalars[0]);
@@ -51,13 +57,14 @@ impl TaskIo for Kept {
         kept.insert((layer, shard), numbers.into());
         Ok(())
     }
-    fn put_index(&self, _: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
+    fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         if let Keys::Bits(bits) = keys {
-            self.indexes.lock().unwrap().insert((layer, shard), bits.clone());
+            self.indexes.lock().unwrap().insert(ArtifactId { kind, layer, shard }, bits.clone());
         }
         Ok(())
     }
-    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+    fn put_work(&self, layer: Layer, shard: u32, keys: Option<Keys<'_>>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        keys.map_or(Ok(()), |keys| self.put_index(ArtifactKind::Work, layer, shard, keys))?;
         self.work.lock().unwrap().insert((layer, shard), columns.to_columns());
         Ok(())
     }

@@ -35,7 +35,7 @@ fn broken<T>(what: String) -> Result<T, TaskError> {
 #[derive(Debug)]
 enum Artifact {
     Index(Bitmap),
-    Work(Columns),
+    Work(Option<Bitmap>, Columns),
     Numbers(HeapNumbers<f32>),
     Doubles(HeapNumbers<f64>),
     Shard(MemoryShard),
@@ -133,9 +133,8 @@ impl<'a> MemoryIo<'a> {
             }
         }
         for (slot, counts) in written.counts {
-            if self.counts.insert(slot, counts).is_some() {
-                return broken(format!("task {task} counts layer {} shard {} a second time", slot.0, slot.1));
-            }
+            let sum = self.counts.entry(slot).or_default();
+            *sum = added([*sum, counts]);
         }
         for (slot, stats) in written.stats {
             if self.stats.insert(slot, stats).is_some() {
@@ -208,11 +207,21 @@ impl<'a> MemoryIo<'a> {
 
     fn run_of(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Range<u64>, TaskError> {
         let info = self.space.layers().iter().find(|info| info.layer == layer);
-        match info.and_then(|info| info.runs(kind).get(shard as usize)) {
-            Some(run) => Ok(run.clone()),
+        match info.and_then(|info| info.run(kind, shard)) {
+            Some(run) => Ok(run),
             None => broken(format!("there is no layer {layer} shard {shard}")),
         }
     }
+}
+
+fn added([a, b]: [Counts; 2]) -> Counts {
+    Counts { states: a.states + b.states, afterstates: a.afterstates + b.afterstates, terminal: a.terminal + b.terminal }
+}
+
+fn bits_of(keys: Keys<'_>, run: &Range<u64>) -> Result<Bitmap, TaskError> {
+    let mut bits = Bitmap::new(run.end - run.start);
+    ascending(keys, run)?.into_iter().for_each(|rank| bits.insert(rank));
+    Ok(bits)
 }
 
 fn ascending(keys: Keys<'_>, run: &Range<u64>) -> Result<Vec<u64>, TaskError> {
@@ -317,9 +326,21 @@ impl TaskIo for MemoryIo<'_> {
         }
     }
 
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
+        let (Artifact::Index(bits) | Artifact::Work(Some(bits), _)) = self.input(kind, layer, shard)? else {
+            return broken(format!("layer {layer} has no keys in {kind:?} {shard}"));
+        };
+        if !from.is_multiple_of(JOIN_RANKS) {
+            return broken(format!("layer {layer}: keys are joined from rank {from} on"));
+        }
+        let of_file = &bits.words()[(from / 64) as usize..];
+        words.iter_mut().zip(of_file).for_each(|(word, bits)| *word |= bits);
+        Ok(())
+    }
+
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
         match self.input(ArtifactKind::Work, layer, shard)? {
-            Artifact::Work(columns) => {
+            Artifact::Work(_, columns) => {
                 columns.scalars.iter().take(1).for_each(|values| f(values));
                 Ok(())
             }
@@ -343,13 +364,13 @@ impl TaskIo for MemoryIo<'_> {
 
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         let run = self.run_of(kind, layer, shard)?;
-        let mut bits = Bitmap::new(run.end - run.start);
-        ascending(keys, &run)?.into_iter().for_each(|rank| bits.insert(rank));
-        self.output(kind, layer, shard, Artifact::Index(bits))
+        self.output(kind, layer, shard, Artifact::Index(bits_of(keys, &run)?))
     }
 
-    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
-        self.output(ArtifactKind::Work, layer, shard, Artifact::Work(columns.to_columns()))
+    fn put_work(&self, layer: Layer, shard: u32, keys: Option<Keys<'_>>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        let run = self.run_of(ArtifactKind::Work, layer, shard)?;
+        let bits = keys.map(|keys| bits_of(keys, &run)).transpose()?;
+        self.output(ArtifactKind::Work, layer, shard, Artifact::Work(bits, columns.to_columns()))
     }
 
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {
@@ -477,11 +498,7 @@ impl MemoryTable {
     }
 
     fn sum<'c>(&self, counts: impl Iterator<Item = &'c Counts>) -> Counts {
-        counts.fold(Counts::default(), |sum, counts| Counts {
-            states: sum.states + counts.states,
-            afterstates: sum.afterstates + counts.afterstates,
-            terminal: sum.terminal + counts.terminal,
-        })
+        counts.fold(Counts::default(), |sum, counts| added([sum, *counts]))
     }
 
     fn slot(&self, key: Key) -> Option<Slot> {

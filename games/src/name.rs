@@ -1,12 +1,12 @@
 //! Names of tables: everything that decides a table's bytes, and nothing else.
 //!
 //! ```text
-//! 2048-RxC[+tile=T][+horizon=AGE][+four=P][+meaningless][+keep=play|stats][+stretch=N]     R, C in 2..=4
+//! 2048-RxC[+tile=T][+horizon=AGE][+four=P][+meaningless][+keep=play|stats][+stretch=N][+parts=N]     R, C in 2..=4
 //! bearoff-PxC[+doubles=P][+meaningless]                      P points 1..=18 (6 here), C checkers 1..=15
 //! ```
 //!
 //! A name prints in one canonical way: options in the order above, defaults left out, numbers in their shortest form. Two names
-//! mean the same table exactly when they print the same. One option is not of the table but of the way to it, `+stretch`: it is
+//! mean the same table exactly when they print the same. Two options are not of the table but of the way to it, `+stretch` and `+parts`: they are
 //! part of the name of a build and not of what is published ([`TableName::published`]).
 
 use std::fmt;
@@ -43,6 +43,8 @@ pub struct Spec2048 {
     pub keep: Keep,
     /// `+stretch=N`: with `+keep`, how many ages the backward pass has the positions of at a time, at least.
     pub stretch: Option<u32>,
+    /// `+parts=N`: large ages are cut among at most so many tasks, so that as many workers can do them. Rectangles only.
+    pub parts: Option<u32>,
 }
 
 /// How much of what is computed is published.
@@ -99,6 +101,8 @@ pub struct NameError {
 
 /// The longest stretch: more ages than any board has.
 const MOST_STRETCH: u32 = 1 << 20;
+/// The most parts of an age: a task of a part reads what all parts of its age have made, so their number counts twice.
+pub const MOST_PARTS: u32 = 32;
 /// Longest name that is looked at. The longest legal one is much shorter.
 const MAX_NAME_BYTES: usize = 128;
 
@@ -142,6 +146,7 @@ fn parse_2048(size: &str, options: &[&str]) -> Result<Spec2048, String> {
         meaningless: false,
         keep: Keep::Values,
         stretch: None,
+        parts: None,
     };
     let mut seen = Vec::new();
     for option in options {
@@ -174,11 +179,20 @@ fn parse_2048(size: &str, options: &[&str]) -> Result<Spec2048, String> {
                 spec.stretch =
                     Some(ages.ok_or_else(|| format!("+stretch={value}: it must be a number of ages from 1 to {MOST_STRETCH}"))?);
             }
-            _ => return Err(unknown(option, "+tile=T, +horizon=AGE, +four=P (a chance), +keep=play, +keep=stats")),
+            ("parts", Some(value)) => {
+                let parts: Option<u32> = value.parse().ok().filter(|parts| (1..=MOST_PARTS).contains(parts));
+                let parts = parts.ok_or_else(|| format!("+parts={value}: an age can be cut into 1 to {MOST_PARTS} parts"))?;
+                spec.parts = (parts > 1).then_some(parts);
+            }
+            _ => return Err(unknown(option, "+tile=T, +horizon=AGE, +four=P (a chance), +keep=play, +keep=stats, +parts=N")),
         }
     }
     if spec.stretch.is_some() && spec.keep == Keep::Values {
         return Err("+stretch: with all values kept there are no stretches; it needs +keep=play or +keep=stats".into());
+    }
+    if spec.parts.is_some() && (rows == cols || spec.keep == Keep::Play) {
+        let what = if rows == cols { "ages of square boards" } else { "builds that keep moves" };
+        return Err(format!("+parts: {what} are not cut; leave it out"));
     }
     if spec.meaningless && spec.horizon.is_none() {
         return Err("+meaningless: values beyond a horizon are replaced, so it needs +horizon=AGE".into());
@@ -268,7 +282,7 @@ impl TableName {
     /// The name of the table that a build of this name publishes.
     pub fn published(&self) -> TableName {
         match self {
-            TableName::Game2048(spec) => TableName::Game2048(Spec2048 { stretch: None, ..spec.clone() }),
+            TableName::Game2048(spec) => TableName::Game2048(Spec2048 { stretch: None, parts: None, ..spec.clone() }),
             TableName::Bearoff(_) | TableName::TwoSided(_) => self.clone(),
         }
     }
@@ -338,6 +352,9 @@ impl fmt::Display for TableName {
                 if let Some(ages) = spec.stretch {
                     write!(f, "+stretch={ages}")?;
                 }
+                if let Some(parts) = spec.parts {
+                    write!(f, "+parts={parts}")?;
+                }
             }
             TableName::Bearoff(spec) => {
                 write!(f, "bearoff-{}x{}", spec.points, spec.checkers)?;
@@ -376,6 +393,7 @@ mod tests {
             "2048-4x3+keep=stats",
             "2048-4x3+tile=64+keep=play",
             "2048-4x3+four=0.25+keep=stats+stretch=64",
+            "2048-4x3+keep=stats+stretch=64+parts=16",
             "bearoff-6x15",
             "bearoff-18x15+doubles=0.1683",
             "bearoff-6x15v15",
@@ -392,6 +410,7 @@ mod tests {
             ("2048-3x3+four=.25+tile=64", "2048-3x3+tile=64+four=0.25"),
             ("2048-2x2+horizon=60", "2048-2x2"),
             ("2048-2x2+keep=values", "2048-2x2"),
+            ("2048-4x3+parts=1", "2048-4x3"),
             ("bearoff-6x15+doubles=0.16666666666666666", "bearoff-6x15"),
             ("bearoff-6x6v10", "bearoff-6x10v6"),
         ] {
@@ -415,6 +434,9 @@ mod tests {
             ("2048-3x3+keep=all", "+keep=all", "values, play or stats"),
             ("2048-3x3+stretch=5", "+stretch", "+keep=play or +keep=stats"),
             ("2048-3x3+keep=stats+stretch=0", "+stretch=0", "from 1 to"),
+            ("2048-4x3+parts=33", "+parts=33", "1 to 32"),
+            ("2048-3x3+parts=2", "square boards", "leave it out"),
+            ("2048-4x3+keep=play+parts=2", "keep moves", "leave it out"),
             ("2048-33", "\"33\"", "2048-RxC"),
             ("2048", "\"\"", "2048-RxC"),
             ("bearoff-0x15", "0 points", "from 1 to 18"),
@@ -442,7 +464,7 @@ mod tests {
         }
 
         #[test]
-        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(v[0-9]{1,2})?(\\+(tile|four|horizon|doubles|meaningless|keep|stretch)(=[0-9.]{0,4}|=play|=stats)?){0,3}") {
+        fn near_names_are_names_or_errors(text in "(2048|bearoff)-[0-9]{1,2}x[0-9]{1,2}(v[0-9]{1,2})?(\\+(tile|four|horizon|doubles|meaningless|keep|stretch|parts)(=[0-9.]{0,4}|=play|=stats)?){0,3}") {
             if let Ok(name) = text.parse::<TableName>() {
                 prop_assert_eq!(name.to_string().parse::<TableName>().unwrap(), name);
             }

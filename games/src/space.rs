@@ -54,16 +54,30 @@ pub struct LayerInfo {
     /// The runs of ranks that are its shards: they cover `0..universe` without gaps, in order.
     pub shards: Vec<Range<u64>>,
     /// The runs of the game's own ranks that working files cover. They are the shards, unless what is published has other keys than the
-    /// game has positions.
+    /// game has positions, or the layer is cut among several tasks.
     pub parts: Vec<Range<u64>>,
     /// Number of blocks of the layer: parts that share a signature. A shard may begin and end within one.
     pub blocks: u64,
 }
 
 impl LayerInfo {
-    /// The runs that the files of a kind cover.
-    pub fn runs(&self, kind: ArtifactKind) -> &[Range<u64>] {
-        if kind == ArtifactKind::Shard { &self.shards } else { &self.parts }
+    /// The run that a file covers; `None` when there is no such file. A part has up to three files of working values, of number n, parts + n
+    /// and 2 x parts + n: what each has, the game knows. What tasks have found of a layer ([`ArtifactKind::Partial`]) covers all of it.
+    pub fn run(&self, kind: ArtifactKind, number: u32) -> Option<Range<u64>> {
+        let (number, parts) = (number as usize, self.parts.len());
+        match kind {
+            ArtifactKind::Shard => self.shards.get(number).cloned(),
+            ArtifactKind::Work if number < 3 * parts => Some(self.parts[number % parts].clone()),
+            ArtifactKind::Work => None,
+            ArtifactKind::Partial => (number < 2 * parts).then(|| 0..self.ranks()),
+            ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => self.parts.get(number).cloned(),
+        }
+    }
+
+    /// The numbers of the parts with ranks in any of some runs, ascending.
+    pub fn parts_with(&self, runs: &[Range<u64>]) -> Vec<u32> {
+        let meets = |part: &Range<u64>| runs.iter().any(|run| run.start < part.end && part.start < run.end);
+        (0..).zip(&self.parts).filter(|(_, part)| meets(part)).map(|(number, _)| number).collect()
     }
 
     /// Number of the game's own ranks.
@@ -132,12 +146,14 @@ pub enum ArtifactKind {
     Checkpoint,
     /// The keys of a part of a layer in the stretch that the backward pass is in, while tasks still need them.
     Stretch,
+    /// What one task has found of the keys of a layer that several enumerate: the layer has what any of them found.
+    Partial,
 }
 
 impl ArtifactKind {
     /// Whether its files go when no task needs them any more.
     pub fn is_passing(self) -> bool {
-        matches!(self, ArtifactKind::Work | ArtifactKind::Checkpoint | ArtifactKind::Stretch)
+        !matches!(self, ArtifactKind::Index | ArtifactKind::Shard)
     }
 }
 
@@ -237,6 +253,9 @@ pub trait Numbers<T>: Send + Sync {
     fn release(&self) {}
 }
 
+/// What is joined of an index begins and ends at multiples of so many ranks.
+pub const JOIN_RANKS: u64 = 1 << 12;
+
 /// What a kernel reads and writes. The worker implements it over files, tests over a map.
 pub trait TaskIo: Sync {
     /// How many bytes of memory the kernel should stay within. It may need more than that only where its plan says so.
@@ -245,6 +264,9 @@ pub trait TaskIo: Sync {
     fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError>;
     /// The keys of an input of a kind that holds nothing else, as bits over its run of ranks (bit 0 is the first of the run).
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
+    /// Adds the keys of an input to bits, 64 ranks a word, of which the first is rank `from` of the input's run: a multiple of
+    /// [`JOIN_RANKS`], and so is the number of ranks unless the run ends with them.
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError>;
     /// Calls `f` with the values of the first column of an input of kind [`ArtifactKind::Work`], some at a time, in the order of its keys.
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError>;
     /// The numbers of an input that [`put_numbers`](Self::put_numbers) wrote, in place: as many as the run of the part has ranks.
@@ -253,8 +275,8 @@ pub trait TaskIo: Sync {
     fn map_doubles(&self, layer: Layer, shard: u32) -> Result<Box<dyn Numbers<f64>>, TaskError>;
     /// Writes an output of a kind that holds nothing but keys.
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError>;
-    /// Writes an output of kind [`ArtifactKind::Work`].
-    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError>;
+    /// Writes an output of kind [`ArtifactKind::Work`]; with keys, [`join_index`](Self::join_index) reads them.
+    fn put_work(&self, layer: Layer, shard: u32, keys: Option<Keys<'_>>, columns: ColumnsView<'_>) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`] that is numbers in an order of the game's own: one for each of its ranks.
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError>;
     /// Writes an output of kind [`ArtifactKind::Work`] that is numbers in an order of the game's own: no more than it has ranks.
@@ -264,7 +286,8 @@ pub trait TaskIo: Sync {
     fn relieve(&self) {}
     /// Writes an output of kind [`ArtifactKind::Shard`]: the values are packed, the keys written beside them.
     fn put_shard(&self, layer: Layer, shard: u32, keys: Keys<'_>, columns: ColumnsView<'_>) -> Result<(), TaskError>;
-    /// Records what was counted. Called by one pass of the game, once for every shard of every layer.
+    /// Records what was counted. Called by one pass of the game, for every shard of every layer; what several tasks counted of one is
+    /// added up. A task calls it at most once for a shard.
     fn put_counts(&self, layer: Layer, shard: u32, counts: Counts) -> Result<(), TaskError>;
     /// Records what the backward pass found about the states of a shard of a layer; called at most once for each; a game without
     /// states to choose in never calls it. Of one layer either all shards have statistics or none.

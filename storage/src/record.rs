@@ -28,12 +28,14 @@ pub enum FileKind {
     Checkpoint,
     /// Keys of the stretch that the backward pass is in.
     Stretch,
+    /// Keys that one of several tasks has found of a layer.
+    Partial,
 }
 
 impl FileKind {
     /// All kinds.
-    pub(crate) const ALL: [FileKind; 5] =
-        [FileKind::Index, FileKind::Work, FileKind::Shard, FileKind::Checkpoint, FileKind::Stretch];
+    pub(crate) const ALL: [FileKind; 6] =
+        [FileKind::Index, FileKind::Work, FileKind::Shard, FileKind::Checkpoint, FileKind::Stretch, FileKind::Partial];
 
     /// The folder of the table in which files of this kind are.
     pub fn folder(self) -> &'static str {
@@ -43,6 +45,7 @@ impl FileKind {
             FileKind::Shard => "shards",
             FileKind::Checkpoint => "build/checkpoint",
             FileKind::Stretch => "build/stretch",
+            FileKind::Partial => "build/partial",
         }
     }
 
@@ -53,6 +56,7 @@ impl FileKind {
             FileKind::Shard => 3,
             FileKind::Checkpoint => 4,
             FileKind::Stretch => 5,
+            FileKind::Partial => 6,
         }
     }
 
@@ -69,6 +73,7 @@ impl fmt::Display for FileKind {
             FileKind::Shard => "shard",
             FileKind::Checkpoint => "checkpoint",
             FileKind::Stretch => "stretch",
+            FileKind::Partial => "partial",
         })
     }
 }

@@ -173,7 +173,7 @@ impl TableDir {
 mod tests {
     use super::*;
 
-    const OURS: [&str; 14] = [
+    const OURS: [&str; 15] = [
         "table.json",
         "B3SUMS",
         "SHA256SUMS",
@@ -188,6 +188,7 @@ mod tests {
         "build/work/00004/12-0123456789abcdef.shard",
         "build/checkpoint/00004/0-0123456789abcdef.shard",
         "build/stretch/00004/0-0123456789abcdef.shard",
+        "build/partial/00004/0-0123456789abcdef.shard",
     ];
 
     fn table(foreign: &[&str]) -> (tempfile::TempDir, TableDir) {
@@ -221,6 +222,7 @@ mod tests {
             [
                 "build/checkpoint/00004/0-0123456789abcdef.shard",
                 "build/index/00004/0-0123456789abcdef.shard",
+                "build/partial/00004/0-0123456789abcdef.shard",
                 "build/stretch/00004/0-0123456789abcdef.shard",
                 "build/work/00004/12-0123456789abcdef.shard",
                 "shards/00006/1-0123456789abcdef.shard",

@@ -223,10 +223,10 @@ fn check(spec: &ShardSpec<'_>, index: Option<&[u8]>, columns: &[ColumnRef<'_>]) 
         return Err(format!("the name {name:?} is empty or too long"));
     }
     match (spec.kind, index.is_some(), columns.is_empty()) {
-        (FileKind::Index | FileKind::Checkpoint | FileKind::Stretch, true, true)
+        (FileKind::Index | FileKind::Checkpoint | FileKind::Stretch | FileKind::Partial, true, true)
         | (FileKind::Work, _, false)
         | (FileKind::Shard, true, _) => {}
-        (FileKind::Index | FileKind::Checkpoint | FileKind::Stretch, ..) => {
+        (FileKind::Index | FileKind::Checkpoint | FileKind::Stretch | FileKind::Partial, ..) => {
             return Err("an index file has keys and nothing else".into());
         }
         (FileKind::Work, ..) => return Err("a work file has values".into()),

@@ -12,6 +12,7 @@ pub(crate) fn file_kind(kind: ArtifactKind) -> FileKind {
         ArtifactKind::Shard => FileKind::Shard,
         ArtifactKind::Checkpoint => FileKind::Checkpoint,
         ArtifactKind::Stretch => FileKind::Stretch,
+        ArtifactKind::Partial => FileKind::Partial,
     }
 }
 
@@ -23,6 +24,7 @@ pub(crate) fn artifact_id(record: &FileRecord) -> ArtifactId {
         FileKind::Shard => ArtifactKind::Shard,
         FileKind::Checkpoint => ArtifactKind::Checkpoint,
         FileKind::Stretch => ArtifactKind::Stretch,
+        FileKind::Partial => ArtifactKind::Partial,
     };
     ArtifactId { kind, layer: Layer(record.layer), shard: record.shard }
 }
@@ -35,6 +37,7 @@ pub(crate) fn to_message(record: &FileRecord) -> v1::Artifact {
         FileKind::Shard => v1::ArtifactKind::Shard,
         FileKind::Checkpoint => v1::ArtifactKind::Checkpoint,
         FileKind::Stretch => v1::ArtifactKind::Stretch,
+        FileKind::Partial => v1::ArtifactKind::Partial,
     };
     v1::Artifact {
         kind: kind.into(),
@@ -59,6 +62,7 @@ pub(crate) fn from_message(artifact: &v1::Artifact) -> Result<FileRecord, String
         v1::ArtifactKind::Shard => FileKind::Shard,
         v1::ArtifactKind::Checkpoint => FileKind::Checkpoint,
         v1::ArtifactKind::Stretch => FileKind::Stretch,
+        v1::ArtifactKind::Partial => FileKind::Partial,
         v1::ArtifactKind::Unspecified => return Err(format!("the coordinator names a file of no known kind: {}", artifact.path)),
     };
     Ok(FileRecord {

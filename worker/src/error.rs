@@ -108,6 +108,7 @@ fn kind_name(artifact: &ArtifactId) -> &'static str {
         strata_games::ArtifactKind::Shard => "finished values",
         strata_games::ArtifactKind::Checkpoint => "checkpoint",
         strata_games::ArtifactKind::Stretch => "keys of the stretch",
+        strata_games::ArtifactKind::Partial => "keys that a task found",
     }
 }
 

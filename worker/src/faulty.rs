@@ -63,6 +63,9 @@ impl TaskIo for Faulty<'_> {
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         self.io.load_index(kind, layer, shard)
     }
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
+        self.io.join_index(kind, layer, shard, from, words)
+    }
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
         self.io.read_work(layer, shard, f)
     }
@@ -75,8 +78,8 @@ impl TaskIo for Faulty<'_> {
     fn put_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, keys: Keys<'_>) -> Result<(), TaskError> {
         self.io.put_index(kind, layer, shard, keys)
     }
-    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
-        self.io.put_work(layer, shard, columns)
+    fn put_work(&self, layer: Layer, shard: u32, keys: Option<Keys<'_>>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        self.io.put_work(layer, shard, keys, columns)
     }
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {
         self.io.put_numbers(layer, shard, numbers)

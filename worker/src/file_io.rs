@@ -245,8 +245,7 @@ impl<'a> FileIo<'a> {
     /// The run of ranks and the number of blocks of a shard.
     fn run_of(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Option<(Range<u64>, u64)> {
         let info = self.layers.get(&layer)?;
-        let number = usize::try_from(shard).ok()?;
-        Some((info.runs(kind).get(number)?.clone(), info.blocks))
+        Some((info.run(kind, shard)?, info.blocks))
     }
 
     /// Opens an input, after checking that it is what the coordinator says.
@@ -376,16 +375,22 @@ impl TaskIo for FileIo<'_> {
     }
 
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
+        let universe = self.run_of(kind, layer, shard).map_or(0, |(run, _)| run.end - run.start);
+        let mut bits = Bitmap::new(universe);
+        self.join_index(kind, layer, shard, 0, bits.words_mut())?;
+        Ok(bits)
+    }
+
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
         let (file, record) = self.input(kind, layer, shard)?;
         let index = self.read(file.index())?;
         let universe = self.run_of(kind, layer, shard).map_or(0, |(run, _)| run.end - run.start);
-        if index.universe() != universe {
-            let cause = format!("it covers {} ranks, but the shard has {universe}", index.universe());
-            return self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause });
-        }
-        let mut bits = Bitmap::new(universe);
-        index.fill_bitmap(bits.words_mut());
-        Ok(bits)
+        let cause = match () {
+            () if index.universe() != universe => format!("it covers {} ranks, but the shard has {universe}", index.universe()),
+            () if index.fill_run(from, words) => return Ok(()),
+            () => format!("{} words from rank {from} on are no run of its {universe} ranks", words.len()),
+        };
+        self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause })
     }
 
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
@@ -416,8 +421,8 @@ impl TaskIo for FileIo<'_> {
         self.put(ArtifactId { kind, layer, shard }, Some(keys), None)
     }
 
-    fn put_work(&self, layer: Layer, shard: u32, columns: ColumnsView<'_>) -> Result<(), TaskError> {
-        self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, None, Some(columns))
+    fn put_work(&self, layer: Layer, shard: u32, keys: Option<Keys<'_>>, columns: ColumnsView<'_>) -> Result<(), TaskError> {
+        self.put(ArtifactId { kind: ArtifactKind::Work, layer, shard }, keys, Some(columns))
     }
 
     fn put_numbers(&self, layer: Layer, shard: u32, numbers: &[f32]) -> Result<(), TaskError> {

@@ -10,7 +10,7 @@
 use super::Game2048;
 use super::best::Finds;
 use super::bits::{Ranked, RankedBits, RankedStripe, ones};
-use super::forward::{empty_cells, pieces};
+use super::forward::{empty_cells, pieces_of};
 use super::lanes::{Job, Lanes, is_wide, prefetch, run};
 use super::lines::Lines;
 use super::ranks::{Block, LayerRanks, Reading};
@@ -75,11 +75,12 @@ impl<const R: usize, const C: usize> Values<'_, R, C> {
 pub(super) type Children<'a, const R: usize, const C: usize> = [Option<Values<'a, R, C>>; 2];
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// The values of a set of afterstates, in its order.
+    /// The values of a set of afterstates, all in some blocks, in its order.
     pub(super) fn value_afterstates(
         &self,
         room: &Room<'_>,
         ranks: &LayerRanks<R, C>,
+        blocks: &Range<usize>,
         set: &RankedBits,
         children: [Option<&Valued<R, C>>; 2],
     ) -> Result<Array<f64>, TaskError> {
@@ -95,7 +96,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             return Ok(values);
         }
         let finds = Finds { values: &mut values, ..Finds::default() };
-        let of_pieces = finds.split(set, pieces(ranks), |blocks| ranks.ranks_of_blocks(blocks));
+        let of_pieces = finds.split(set, pieces_of(ranks, blocks), |blocks| ranks.ranks_of_blocks(blocks));
         of_pieces.into_par_iter().with_max_len(1).for_each(|(blocks, finds)| {
             run(ValueAfterstates { game: self, ranks, set, children: views, blocks, values: finds.values });
             release();

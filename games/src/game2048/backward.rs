@@ -12,7 +12,7 @@ use super::lines::Lines;
 use super::plan::{FIRST_AGE, LAST_START, SAMPLES};
 use super::room::Room;
 use super::spawn::Afterstates;
-use super::states::Solved;
+use super::states::{Solved, total};
 use crate::array::Array;
 use crate::columns::ColumnsView;
 use crate::keys::{Bitmap, Keys};
@@ -37,6 +37,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         for info in &self.layers[run.end..self.layers.len().min(run.end + 2)] {
             above.push(self.handed_over(&room, info, &known, io)?);
         }
+        if let Some(info) = self.layers.get(run.end).filter(|_| self.stages.is_cut[run.end]) {
+            self.settle(info, io)?;
+        }
         let mut starts: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for at in run.clone().rev() {
             let (info, age) = (&self.layers[at], self.layers[at].layer.0);
@@ -52,7 +55,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let words = now.places.words();
             let mut set = RankedBits::begin(words.len(), |words| room.array_anywhere(words, 0))?;
             set.tell(0, words);
-            let value = || self.value_afterstates(&room, &now.ranks, &set, children);
+            let value = || self.value_afterstates(&room, &now.ranks, &(0..now.ranks.blocks.len()), &set, children);
             let make = || self.states_of(&room, &now.ranks, &known);
             // Side by side where both fit, so that threads wait less for each other.
             let (values, states) = if room.holds(words.len() as u64 * 24 + set.count() * 8) {
@@ -74,7 +77,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 Some(states) => states,
                 None => self.states_of(&room, &after.ranks, &known)?,
             };
-            let Solved { states, chosen, stats } = self.value_states(&room, &after.ranks, states, &after)?;
+            let blocks = 0..after.ranks.blocks.len();
+            let Solved { states, chosen, stats } = self.value_states(&room, &after.ranks, &blocks, states, &after)?;
+            let stats = total(stats);
             if self.spec.keep == Keep::Play {
                 let set = states.set.view();
                 let mut words = room.array::<u64>(states.set.words())?;
@@ -88,7 +93,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
             io.progress(info.layer, after.set.count())?;
             if run.start > 0 && age <= first + 2 {
-                hand_over(info, &states, io)?;
+                hand_over(info, &states, self.stages.wants_sets(at), io)?;
             }
             if age <= LAST_START {
                 starts.insert(age, self.start_value(age, &after));
@@ -129,7 +134,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 }
             })?;
             if !fits || at != end {
-                return Err(TaskError::Io(Box::new(OtherStates(info.layer))));
+                return Err(other_states(info.layer));
             }
             done.release();
         }
@@ -190,7 +195,7 @@ fn put_shards<T: Published>(
 
 /// Writes the ranks and values of some afterstates of a layer: of one in each of [`SAMPLES`] equal runs of its ordinals, chosen by a hash of
 /// the layer and the run; all of them where there are no more.
-fn put_samples<const R: usize, const C: usize>(
+pub(super) fn put_samples<const R: usize, const C: usize>(
     info: &LayerInfo,
     stored: &Bitmap,
     after: &Valued<R, C>,
@@ -227,12 +232,29 @@ fn put_samples<const R: usize, const C: usize>(
 }
 
 /// Writes the values of the states of a layer for the next stage, in the parts of their places.
-fn hand_over<const R: usize, const C: usize>(info: &LayerInfo, states: &Valued<R, C>, io: &dyn TaskIo) -> Result<(), TaskError> {
-    for (shard, run) in (0..).zip(&info.parts) {
-        let values = &states.values[states.set.view().numbers(run)];
-        io.put_work(info.layer, shard, ColumnsView { scalars: vec![values], ..ColumnsView::default() })?;
-        states.release();
-    }
+fn hand_over<const R: usize, const C: usize>(
+    info: &LayerInfo,
+    states: &Valued<R, C>,
+    with_sets: bool,
+    io: &dyn TaskIo,
+) -> Result<(), TaskError> {
+    (0..).zip(&info.parts).try_for_each(|(part, run)| hand_over_part(info, part, run, states, with_sets, io))
+}
+
+/// Writes the values of the states of a part of a layer for the next stage, with the set of their places where that is wanted.
+pub(super) fn hand_over_part<const R: usize, const C: usize>(
+    info: &LayerInfo,
+    part: u32,
+    run: &Range<u64>,
+    states: &Valued<R, C>,
+    with_sets: bool,
+    io: &dyn TaskIo,
+) -> Result<(), TaskError> {
+    let values = &states.values[states.set.view().numbers(run)];
+    let bits = with_sets.then(|| states.set.view().part(run));
+    let columns = ColumnsView { scalars: vec![values], ..ColumnsView::default() };
+    io.put_work(info.layer, part, bits.as_ref().map(Keys::Bits), columns)?;
+    states.release();
     Ok(())
 }
 
@@ -243,3 +265,8 @@ const HELD: usize = 1 << 20;
 #[derive(thiserror::Error, Debug)]
 #[error("the working values of layer {0} are not as many as its states: the files of the build do not belong together")]
 struct OtherStates(Layer);
+
+/// Values that were handed over are not those of the layer's states.
+pub(super) fn other_states(layer: Layer) -> TaskError {
+    TaskError::Io(Box::new(OtherStates(layer)))
+}

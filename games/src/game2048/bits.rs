@@ -1,6 +1,7 @@
 //! Sets of places as bits: one that many threads fill, the part of one that a thread fills alone, and one that counts.
 
 use crate::array::{Array, Releaser};
+use crate::keys::Bitmap;
 use crate::space::TaskError;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -302,6 +303,20 @@ impl<'a> Ranked<'a> {
     /// Copies the bits, 64 places a word.
     pub fn copy_words(self, to: &mut [u64]) {
         to.iter_mut().zip(self.records).for_each(|(word, record)| *word = record.bits);
+    }
+
+    /// The part of the set that covers a run of places, of which the first is that of a word.
+    pub fn part(self, run: &Range<u64>) -> Bitmap {
+        debug_assert!(run.start.is_multiple_of(64));
+        let mut part = Bitmap::new(run.end - run.start);
+        let first = ((run.start >> 6) as usize).min(self.records.len());
+        part.words_mut().iter_mut().zip(&self.records[first..]).for_each(|(word, record)| *word = record.bits);
+        // The next part has the rest of the last word.
+        let rest = run.end & 63;
+        if let Some(last) = part.words_mut().last_mut().filter(|_| rest > 0) {
+            *last &= (1 << rest) - 1;
+        }
+        part
     }
 
     /// The numbers of the set's members in a range of places.

@@ -34,14 +34,15 @@ pub(super) struct Bench {
     pub(super) batch: Batch,
 }
 
-/// Cuts the blocks of a layer into pieces of about the same number of ranks.
-pub(super) fn pieces<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>) -> Vec<Range<usize>> {
-    let share = ranks.universe() / (PIECES_A_THREAD * rayon::current_num_threads() as u64);
+/// Cuts some blocks of a layer into pieces of about the same number of ranks.
+pub(super) fn pieces_of<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>, blocks: &Range<usize>) -> Vec<Range<usize>> {
+    let all = ranks.ranks_of_blocks(blocks);
+    let share = (all.end - all.start) / (PIECES_A_THREAD * rayon::current_num_threads() as u64);
     let least = share.clamp(LEAST_RANKS, MOST_RANKS);
-    let (mut pieces, mut start, mut from) = (Vec::new(), 0, 0);
-    for block in 0..ranks.blocks.len() {
+    let (mut pieces, mut start, mut from) = (Vec::new(), blocks.start, all.start);
+    for block in blocks.clone() {
         let end = ranks.block_ranks(block).end;
-        if end - from >= least || block + 1 == ranks.blocks.len() {
+        if end - from >= least || block + 1 == blocks.end {
             pieces.push(start..block + 1);
             (start, from) = (block + 1, end);
         }
@@ -49,18 +50,18 @@ pub(super) fn pieces<const R: usize, const C: usize>(ranks: &LayerRanks<R, C>) -
     pieces
 }
 
-/// Fills a set of so many words window by window: `fill` puts in what belongs to the window it is given, and is told whether it is the
+/// Fills some words of a set window by window: `fill` puts in what belongs to the window it is given, and is told whether it is the
 /// first; `take` gets the window's words and the number of the first.
 pub(super) fn fill_windows(
     room: &Room<'_>,
-    words: usize,
+    words: Range<usize>,
     mut fill: impl FnMut(AtomicBits<'_>, bool),
     mut take: impl FnMut(usize, &[u64]),
 ) {
-    for window in room.windows(words, 8) {
-        let mut filled = Array::zeroed(window.len());
-        fill(AtomicBits::over(&mut filled, window.start), window.start == 0);
-        take(window.start, &filled);
+    for window in room.windows(words.len(), 8) {
+        let (mut filled, first) = (Array::zeroed(window.len()), words.start + window.start);
+        fill(AtomicBits::over(&mut filled, first), window.start == 0);
+        take(first, &filled);
     }
 }
 
@@ -72,7 +73,7 @@ fn collect(room: &Room<'_>, universe: u64, mut fill: impl FnMut(AtomicBits<'_>, 
         fill(AtomicBits::over(&mut words, 0), true);
     } else {
         let done = words.releaser();
-        fill_windows(room, count, fill, |first, filled| {
+        fill_windows(room, 0..count, fill, |first, filled| {
             words[first..first + filled.len()].copy_from_slice(filled);
             done.release();
         });
@@ -133,14 +134,27 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     ) -> Result<(Afterstates<R, C>, Tally), TaskError> {
         let (starts, done) = (self.starts_of(ranks.age()), releasers(known));
         let origin = self.origin(ranks, known, &starts);
-        let mut counted = Tally::default();
         if const { R == C } {
+            let mut counted = Tally::default();
             let states = self.square_states(room, origin, &done)?;
             let places = collect(room, ranks.universe(), |after, _| counted = self.move_states(ranks, &states, after))?;
             return Ok((Afterstates { ranks: Arc::clone(ranks), places }, counted));
         }
-        let places = collect(room, ranks.universe(), |after, is_first| {
-            let tallies: Vec<Tally> = pieces(ranks)
+        let (places, counted) = self.move_blocks(room, origin, &(0..ranks.blocks.len()), &done)?;
+        Ok((Afterstates { ranks: Arc::clone(ranks), places }, counted))
+    }
+
+    /// What the moves of the states of some blocks of a rectangle lead to, and what was counted.
+    pub(super) fn move_blocks(
+        &self,
+        room: &Room<'_>,
+        origin: Origin<'_, R, C>,
+        blocks: &Range<usize>,
+        done: &[Releaser],
+    ) -> Result<(Bitmap, Tally), TaskError> {
+        let mut counted = Tally::default();
+        let places = collect(room, origin.ranks.universe(), |after, is_first| {
+            let tallies: Vec<Tally> = pieces_of(origin.ranks, blocks)
                 .into_par_iter()
                 .map_init(Bench::default, |bench, blocks| {
                     let tally = run(MoveBlocks { game: self, origin, blocks, after, bench });
@@ -152,7 +166,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 counted = tallies.into_iter().sum();
             }
         })?;
-        Ok((Afterstates { ranks: Arc::clone(ranks), places }, counted))
+        Ok((places, counted))
     }
 
     /// The afterstates of an age, from the files of its shards.

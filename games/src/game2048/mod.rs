@@ -13,6 +13,7 @@ mod after;
 mod backward;
 mod best;
 mod bits;
+mod cut;
 mod forward;
 pub(crate) mod lanes;
 pub mod lines;
@@ -33,17 +34,18 @@ use crate::OpenError;
 use crate::name::{Keep, Spec2048, TableName};
 use crate::space::*;
 use lines::Lines;
-use plan::Step;
-use ranks::{LayerRanks, Rows};
+use plan::{Step, Sweep};
+use ranks::{Blocks, LayerRanks, Rows};
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The state space of one 2048 table, on an engine board of `R` rows and `C` columns, `R <= C`.
 pub struct Game2048<const R: usize, const C: usize> {
     name: TableName,
     spec: Spec2048,
     rows: Arc<Rows<R, C>>,
-    recent: RwLock<Vec<Arc<LayerRanks<R, C>>>>,
+    recent: Recent<LayerRanks<R, C>>,
+    outlines: Recent<Blocks>,
     lines: Lines<R, C>,
     layers: Vec<LayerInfo>,
     stages: plan::Stages,
@@ -66,30 +68,29 @@ pub fn open(spec: &Spec2048) -> Result<Box<dyn StateSpace>, OpenError> {
 impl<const R: usize, const C: usize> Game2048<R, C> {
     /// Plans a table.
     pub fn new(spec: &Spec2048) -> Result<Self, OpenError> {
+        Self::with_parts(spec, plan::PART_RANKS)
+    }
+
+    /// Plans a table whose ages are cut, if they are, into parts of at least so many ranks.
+    pub(crate) fn with_parts(spec: &Spec2048, part_ranks: u64) -> Result<Self, OpenError> {
         let last = plan::last_age(spec);
         let largest = plan::largest_exponent(spec, last)?;
         let rows = Arc::new(Rows::new(largest, last, spec.tile.map(u32::trailing_zeros)));
-        let layers = plan::layers(spec, &rows, last)?;
-        let stages = plan::Stages::new(spec, &layers);
+        let (layers, is_cut) = plan::layers(spec, &rows, last, part_ranks)?;
+        let stages = plan::Stages::new(spec, &layers, is_cut);
         let (name, spec) = (TableName::Game2048(spec.clone()), spec.clone());
-        Ok(Self { name, spec, rows, recent: RwLock::default(), lines: Lines::build(), layers, stages })
+        Ok(Self { name, spec, rows, recent: Recent::default(), outlines: Recent::default(), lines: Lines::build(), layers, stages })
     }
 
     /// The ranks of an age. Laying them out takes about as long as ranking ten thousand boards, so those of the ages used last are
     /// kept: play from a key touches three.
     fn ranks(&self, age: u32) -> Arc<LayerRanks<R, C>> {
-        const KEPT: usize = 16;
-        let find = |recent: &[Arc<LayerRanks<R, C>>]| recent.iter().find(|ranks| ranks.age() == age).cloned();
-        if let Some(ranks) = find(&self.recent.read().unwrap_or_else(|poisoned| poisoned.into_inner())) {
-            return ranks;
-        }
-        let ranks = Arc::new(LayerRanks::new(&self.rows, age));
-        let mut recent = self.recent.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if recent.len() >= KEPT {
-            recent.remove(0);
-        }
-        recent.push(Arc::clone(&ranks));
-        ranks
+        self.recent.get(age, || LayerRanks::new(&self.rows, age))
+    }
+
+    /// The blocks of an age, for who ranks no boards.
+    fn outline(&self, age: u32) -> Arc<Blocks> {
+        self.outlines.get(age, || Blocks::new(&self.rows, age))
     }
 
     /// The last age of the table.
@@ -156,6 +157,34 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 }
 
+/// What was worked out for the ages used last.
+struct Recent<T>(RwLock<Vec<(u32, Arc<T>)>>);
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<T> Recent<T> {
+    const KEPT: usize = 16;
+
+    fn get(&self, age: u32, make: impl FnOnce() -> T) -> Arc<T> {
+        let recent = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = recent.iter().find(|(of, _)| *of == age) {
+            return Arc::clone(found);
+        }
+        drop(recent);
+        let made = Arc::new(make());
+        let mut recent = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() >= Self::KEPT {
+            recent.remove(0);
+        }
+        recent.push((age, Arc::clone(&made)));
+        made
+    }
+}
+
 /// The images of a board under the symmetries that keep its rows rows, and on square boards the others too.
 fn images<const R: usize, const C: usize>(board: u64) -> Vec<u64> {
     let permuted = |place: &dyn Fn(usize, usize) -> usize| {
@@ -194,7 +223,10 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
     }
 
     fn task(&self, task: TaskId) -> TaskPlan {
-        plan::task(&self.layers, &self.stages, R == C, task)
+        match self.stages.steps[task.stage as usize] {
+            Step::Enumerate(_) | Step::Backward => plan::task(&self.layers, &self.stages, R == C, task),
+            _ => self.task_of_part(task),
+        }
     }
 
     fn scalar_columns(&self) -> &'static [&'static str] {
@@ -216,8 +248,11 @@ impl<const R: usize, const C: usize> StateSpace for Game2048<R, C> {
     fn run(&self, task: TaskId, io: &dyn TaskIo) -> Result<(), TaskError> {
         let stage = task.stage as usize;
         match self.stages.steps[stage] {
+            Step::Enumerate(sweep) => self.run_forward(stage, sweep != Sweep::Again, io),
             Step::Backward => self.run_backward(stage, io),
-            step => self.run_forward(stage, step != Step::Again, io),
+            Step::Find(_) | Step::Join(_) => self.find_part(task, io),
+            Step::Value => self.value_part(task, io),
+            Step::Solve => self.solve_part(task, io),
         }
     }
 

@@ -24,6 +24,7 @@
 use super::lines::Lines;
 pub use super::rows::{LayerSize, Rows};
 use super::rows::{NO_ROW, PALINDROME, RowInfo, Turn};
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// Offset of a block that does not exist.
@@ -96,44 +97,78 @@ pub struct LayerRanks<const R: usize, const C: usize> {
     /// First rank of a block, by the numbers of both sums: `first << shift | last`.
     pub(super) offsets: Vec<u32>,
     pub(super) shift: u32,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Blocks,
+}
+
+/// The blocks of an age, in the order of their ranks.
+pub struct Blocks {
+    blocks: Vec<Block>,
     universe: u64,
 }
 
-impl<const R: usize, const C: usize> LayerRanks<R, C> {
+impl Deref for Blocks {
+    type Target = [Block];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Block] {
+        &self.blocks
+    }
+}
+
+impl Blocks {
     /// Lays out the blocks of an age. The universe must be below 2^32 (checked when the table is opened).
-    pub fn new(rows: &Arc<Rows<R, C>>, age: u32) -> Self {
-        let sums = rows.sums.partition_point(|&sum| sum <= age).max(1);
-        let shift = sums.next_power_of_two().trailing_zeros();
-        let (rows, offsets) = (Arc::clone(rows), vec![NO_BLOCK; sums.next_power_of_two() << shift]);
-        let mut this = Self { age, offsets, shift, blocks: Vec::new(), universe: 0, rows };
-        for first in 0..sums {
-            let rest = age - this.rows.sums[first];
+    pub fn new<const R: usize, const C: usize>(rows: &Rows<R, C>, age: u32) -> Self {
+        let mut this = Self { blocks: Vec::new(), universe: 0 };
+        for first in 0..sums_to(rows, age) {
+            let rest = age - rows.sums[first];
             if R == 2 {
                 // Nothing is between the rows, so the last one has the rest.
-                if let Some(last) = this.rows.sum_number[rest as usize / 2].filter(|&last| usize::from(last) <= first) {
-                    this.add_block(first, last.into(), 0);
+                if let Some(last) = rows.sum_number[rest as usize / 2].filter(|&last| usize::from(last) <= first) {
+                    this.add(rows, first, last.into(), 0);
                 }
                 continue;
             }
             for last in 0..=first {
-                let Some(middle) = rest.checked_sub(this.rows.sums[last]) else { break };
-                this.add_block(first, last, middle as usize / 2);
+                let Some(middle) = rest.checked_sub(rows.sums[last]) else { break };
+                this.add(rows, first, last, middle as usize / 2);
             }
         }
         this
     }
 
-    fn add_block(&mut self, first: usize, last: usize, middle_half: usize) {
-        let rows = &self.rows;
+    fn add<const R: usize, const C: usize>(&mut self, rows: &Rows<R, C>, first: usize, last: usize, middle_half: usize) {
         let ways = u64::from(rows.turns[first].first_count()) * rows.count[last] * rows.middle_count[middle_half];
         if ways == 0 {
             return;
         }
         let base = u32::try_from(self.universe).expect("a layer has fewer than 2^32 ranks");
-        self.offsets[first << self.shift | last] = base;
         self.blocks.push(Block { base, first: first as u16, last: last as u16 });
         self.universe += ways;
+    }
+
+    /// The ranks of some blocks, by their numbers.
+    pub fn ranks_of(&self, blocks: &Range<usize>) -> Range<u64> {
+        let start = |block: usize| self.blocks.get(block).map_or(self.universe, |block| block.base.into());
+        start(blocks.start)..start(blocks.end)
+    }
+}
+
+/// How many sums rows of boards of an age may have; one at least.
+fn sums_to<const R: usize, const C: usize>(rows: &Rows<R, C>, age: u32) -> usize {
+    rows.sums.partition_point(|&sum| sum <= age).max(1)
+}
+
+impl<const R: usize, const C: usize> LayerRanks<R, C> {
+    /// Lays out the blocks of an age. The universe must be below 2^32 (checked when the table is opened).
+    pub fn new(rows: &Arc<Rows<R, C>>, age: u32) -> Self {
+        let sums = sums_to(rows, age);
+        let shift = sums.next_power_of_two().trailing_zeros();
+        let blocks = Blocks::new(rows, age);
+        let mut offsets = vec![NO_BLOCK; sums.next_power_of_two() << shift];
+        for block in &*blocks {
+            offsets[usize::from(block.first) << shift | usize::from(block.last)] = block.base;
+        }
+        Self { age, offsets, shift, blocks, rows: Arc::clone(rows) }
     }
 
     /// The age.
@@ -143,19 +178,18 @@ impl<const R: usize, const C: usize> LayerRanks<R, C> {
 
     /// Number of ranks.
     pub fn universe(&self) -> u64 {
-        self.universe
+        self.blocks.universe
     }
 
     /// The ranks of a block, by its number.
-    pub fn block_ranks(&self, block: usize) -> std::ops::Range<u64> {
-        let end = self.blocks.get(block + 1).map_or(self.universe, |next| next.base.into());
+    pub fn block_ranks(&self, block: usize) -> Range<u64> {
+        let end = self.blocks.get(block + 1).map_or(self.universe(), |next| next.base.into());
         self.blocks[block].base.into()..end
     }
 
     /// The ranks of some blocks, by their numbers.
-    pub fn ranks_of_blocks(&self, blocks: &std::ops::Range<usize>) -> std::ops::Range<u64> {
-        let start = |block: usize| self.blocks.get(block).map_or(self.universe, |block| block.base.into());
-        start(blocks.start)..start(blocks.end)
+    pub fn ranks_of_blocks(&self, blocks: &Range<usize>) -> Range<u64> {
+        self.blocks.ranks_of(blocks)
     }
 
     /// The boards of ascending places.
@@ -310,7 +344,7 @@ const NEAR: u64 = 8;
 impl<'a, const R: usize, const C: usize> Cursor<'a, R, C> {
     /// A cursor for ranks from `rank` on.
     pub fn at(layer: &'a LayerRanks<R, C>, rank: u64) -> Self {
-        assert!(rank < layer.universe, "rank {rank} of a universe of {}", layer.universe);
+        assert!(rank < layer.universe(), "rank {rank} of a universe of {}", layer.universe());
         let block = layer.blocks.partition_point(|block| u64::from(block.base) <= rank) - 1;
         let none: &[u16] = &[];
         let (firsts, seconds, last) = (none, none, none);

@@ -137,7 +137,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             })
             .collect();
         let stats = total(found);
-        Ok(Solved { states: Valued { ranks: Arc::clone(ranks), set, values }, chosen, stats })
+        Ok(Solved { states: Valued { ranks: Arc::clone(ranks), set, values }, chosen, stats: vec![stats] })
     }
 
     /// The values of a set of afterstates of square boards, in its order.

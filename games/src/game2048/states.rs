@@ -8,7 +8,7 @@ use super::Game2048;
 use super::after::{Valued, Values};
 use super::best::{Best, Finds, Looks};
 use super::bits::{AtomicBits, BlockBits, Ranked, RankedBits};
-use super::forward::{Bench, fill_windows, pieces, releasers};
+use super::forward::{Bench, fill_windows, pieces_of, releasers};
 use super::lanes::{Job, Lanes, is_wide, run};
 use super::moves::Batch;
 use super::ranks::LayerRanks;
@@ -20,6 +20,11 @@ use crate::space::{LayerStats, TaskError};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The words that cover a run of places, and the one after them: how many are before it is how many there are.
+pub(super) fn words_of(run: &Range<u64>, words: usize) -> Range<usize> {
+    (run.start >> 6) as usize..words.min((run.end >> 6) as usize + 1)
+}
 
 /// Adds up what was found in the parts of a layer, in their order.
 pub(super) fn total(parts: impl IntoIterator<Item = LayerStats>) -> LayerStats {
@@ -33,8 +38,8 @@ pub(super) struct Solved<const R: usize, const C: usize> {
     pub(super) states: Valued<R, C>,
     /// Where moves are kept, the best move of each, in the order of the values: a number of [`Game2048::move_of`].
     pub(super) chosen: Array<u8>,
-    /// What was found on the way.
-    pub(super) stats: LayerStats,
+    /// What was found on the way of each block, in their order; of square boards of all together.
+    pub(super) stats: Vec<LayerStats>,
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
@@ -45,17 +50,29 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         ranks: &LayerRanks<R, C>,
         known: &[Afterstates<R, C>],
     ) -> Result<RankedBits, TaskError> {
+        self.states_of_blocks(room, ranks, &(0..ranks.blocks.len()), known)
+    }
+
+    /// The states of some blocks of a layer; of square boards all of them.
+    pub(super) fn states_of_blocks(
+        &self,
+        room: &Room<'_>,
+        ranks: &LayerRanks<R, C>,
+        blocks: &Range<usize>,
+        known: &[Afterstates<R, C>],
+    ) -> Result<RankedBits, TaskError> {
         let (starts, done) = (self.starts_of(ranks.age()), releasers(known));
         let origin = self.origin(ranks, known, &starts);
         let words = ranks.universe().div_ceil(64) as usize;
         let mut states = RankedBits::begin(words, |words| room.array(words))?;
+        let to_fill = words_of(&ranks.ranks_of_blocks(blocks), words);
         let told = states.releaser();
         let fill = |into: AtomicBits<'_>, _| {
             if const { R == C } {
                 return self.push_states(origin, into, &done);
             }
             let covered = into.places();
-            pieces(ranks).into_par_iter().for_each_init(Bench::default, |bench, blocks| {
+            pieces_of(ranks, blocks).into_par_iter().for_each_init(Bench::default, |bench, blocks| {
                 if blocks.end > blocks.start
                     && ranks.block_ranks(blocks.start).start < covered.end
                     && ranks.block_ranks(blocks.end - 1).end > covered.start
@@ -65,18 +82,19 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                 }
             });
         };
-        fill_windows(room, words, fill, |first, filled| {
+        fill_windows(room, to_fill, fill, |first, filled| {
             states.tell(first, filled);
             told.release();
         });
         Ok(states)
     }
 
-    /// Solves a set of states.
+    /// Solves the states of some blocks, which the set has and no others.
     pub(super) fn value_states(
         &self,
         room: &Room<'_>,
         ranks: &Arc<LayerRanks<R, C>>,
+        blocks: &Range<usize>,
         set: RankedBits,
         after: &Valued<R, C>,
     ) -> Result<Solved<R, C>, TaskError> {
@@ -92,13 +110,13 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let plays = self.spec.keep == Keep::Play;
         let mut chosen = room.array::<u8>(if plays { n } else { 0 })?;
         let done = [values.releaser(), bests.releaser(), set.releaser(), chosen.releaser()];
-        let mut stats = LayerStats::default();
+        let mut stats = Vec::new();
         for (number, window) in windows.iter().enumerate() {
             let (is_first, is_last) = (number == 0, number + 1 == windows.len());
             let looks = Looks { places: (window.start as u64) << 6..(window.end as u64) << 6, is_first, is_last };
             let finds = Finds { values: &mut values, bests: &mut bests, chosen: &mut chosen };
             let found: Vec<Vec<LayerStats>> = finds
-                .split(set.view(), pieces(ranks), |blocks| ranks.ranks_of_blocks(blocks))
+                .split(set.view(), pieces_of(ranks, blocks), |blocks| ranks.ranks_of_blocks(blocks))
                 .into_par_iter()
                 .map_init(Bench::default, |bench, (blocks, finds)| {
                     let (set, after, looks, batch) = (set.view(), after.view(), &looks, &mut bench.batch);
@@ -107,7 +125,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
                     found
                 })
                 .collect();
-            stats = total(found.into_iter().flatten());
+            stats = found.into_iter().flatten().collect();
             if windows.len() > 1 {
                 after.release();
             }

@@ -275,8 +275,25 @@ impl<B: AsRef<[u8]>> IndexSet<B> {
             words.len(),
             self.universe()
         );
+        self.fill_chunks(0, words);
+    }
+
+    /// Sets the bits of the keys from rank `from` on in words that cover a run of ranks, leaving the others as they are. Runs begin and end
+    /// with chunks, of 4,096 ranks, or with the universe: if this one does not, nothing is done and the answer is `false`.
+    #[must_use]
+    pub fn fill_run(&self, from: u64, words: &mut [u64]) -> bool {
+        let to = from + wide(words.len()) * 64;
+        let ends = |rank: u64| rank.is_multiple_of(CHUNK) && rank <= self.universe();
+        let fits = ends(from) && (ends(to) || to == self.universe().next_multiple_of(64));
+        if fits {
+            self.fill_chunks(from / CHUNK, words);
+        }
+        fits
+    }
+
+    fn fill_chunks(&self, first: u64, words: &mut [u64]) {
         let view = self.view();
-        for (number, to) in (0..self.layout.chunks()).zip(words.chunks_mut(CHUNK_WORDS)) {
+        for (number, to) in (first..self.layout.chunks()).zip(words.chunks_mut(CHUNK_WORDS)) {
             for (word, bits) in to.iter_mut().zip(view.chunk(number).decode()) {
                 *word |= bits;
             }

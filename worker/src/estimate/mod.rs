@@ -30,6 +30,8 @@ const WORK_BYTES: u64 = 8;
 const DIST_ENTRIES: u64 = 32;
 /// Bytes of a file beside its keys and values: header, directory, footer, and what is rounded up.
 const FILE_BYTES: u64 = 4096;
+/// In so many of the partial sets of a cut layer a key may be, as a bound for the disk.
+const PARTIAL_SETS: u64 = 2;
 
 /// A number of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,8 +185,7 @@ fn ranks_of(space: &dyn StateSpace, info: &strata_games::LayerInfo) -> u64 {
 struct Sizes<'a> {
     name: &'a TableName,
     layers: BTreeMap<Layer, Positions>,
-    /// Ranks of the run of every file of a layer: of its shards, of its parts.
-    runs: BTreeMap<Layer, [Vec<u64>; 2]>,
+    infos: BTreeMap<Layer, &'a strata_games::LayerInfo>,
     scalars: u64,
     dists: u64,
     precision: Precision,
@@ -195,13 +196,10 @@ struct Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     fn new(space: &'a dyn StateSpace, counted: Option<&LayerCounts>) -> Self {
-        let runs = |info: &strata_games::LayerInfo| {
-            [&info.shards, &info.parts].map(|runs| runs.iter().map(|run| run.end - run.start).collect())
-        };
         Self {
             name: space.name(),
             layers: positions(space, counted),
-            runs: space.layers().iter().map(|info| (info.layer, runs(info))).collect(),
+            infos: space.layers().iter().map(|info| (info.layer, info)).collect(),
             scalars: space.scalar_columns().len() as u64,
             dists: space.dist_columns().len() as u64,
             precision: space.precision(),
@@ -211,16 +209,20 @@ impl<'a> Sizes<'a> {
     }
 
     fn bytes_of(&self, artifact: ArtifactId) -> u64 {
-        let is_shard = artifact.kind == ArtifactKind::Shard;
-        let [shards, parts] = &self.runs[&artifact.layer];
-        let runs = if is_shard { shards } else { parts };
-        let ranks = runs.get(artifact.shard as usize).copied().unwrap_or(0);
-        let universe: u64 = runs.iter().sum();
+        let info = self.infos[&artifact.layer];
+        let ranks = info.run(artifact.kind, artifact.shard).map_or(0, |run| run.end - run.start);
+        let universe = if artifact.kind == ArtifactKind::Shard { info.universe } else { info.ranks() };
+        let parts = info.parts.len() as u64;
+        // Of a cut layer there are also working values of afterstates, and the statistics of blocks.
+        let files_before = u64::from(artifact.shard) / parts.max(1);
         let of_layer = &self.layers[&artifact.layer];
         let keys = match artifact.kind {
             ArtifactKind::Shard => published(self.name, of_layer, universe).bound(),
             // Working values are those of states.
-            ArtifactKind::Work => of_layer.states,
+            ArtifactKind::Work if files_before == 0 => of_layer.states,
+            ArtifactKind::Work if files_before == 2 => info.blocks * 6,
+            // What each of several tasks found: many find the same.
+            ArtifactKind::Partial => of_layer.keys.bound().saturating_mul(PARTIAL_SETS) / parts.max(1),
             _ => of_layer.keys.bound(),
         };
         // A layer's keys spread over its shards as its ranks do; that is near enough for a forecast.
@@ -232,7 +234,7 @@ impl<'a> Sizes<'a> {
         let values = |scalars: u64, scalar: u64, dist: u64| keys.saturating_mul(scalars * scalar + self.dists * dist);
         let work_scalars = if self.name.keep() == Keep::Values { self.scalars } else { 1 };
         FILE_BYTES.saturating_add(match artifact.kind {
-            ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch => index,
+            ArtifactKind::Index | ArtifactKind::Checkpoint | ArtifactKind::Stretch | ArtifactKind::Partial => index,
             ArtifactKind::Work => match self.number_bytes {
                 Some(bytes) => ranks.saturating_mul(bytes),
                 None => values(work_scalars, WORK_BYTES, DIST_ENTRIES * WORK_BYTES + 9),
@@ -403,7 +405,7 @@ fn smaller(name: &TableName) -> Vec<TableName> {
         TableName::Game2048(spec) => {
             let ends = spec.horizon.unwrap_or_else(|| spec.last_age());
             let horizons = HORIZONS.into_iter().filter(|&horizon| horizon < ends);
-            let with = |horizon| Spec2048 { horizon: Some(horizon), keep: Default::default(), stretch: None, ..spec.clone() };
+            let with = |horizon| Spec2048 { horizon: Some(horizon), keep: Default::default(), stretch: None, parts: None, ..spec.clone() };
             horizons.map(|horizon| TableName::Game2048(with(horizon))).collect()
         }
         TableName::Bearoff(_) => Vec::new(),
