@@ -109,7 +109,6 @@ async fn run(core: &Arc<Core>, job: &Arc<Job>, build: &Build) -> Result<Option<M
                 },
                 Action::Stitch(stage) => {
                     stitch_stage(core, job, build, &mut keys, stage).await;
-                    core.wake();
                 }
                 Action::Recheck => {
                     job.begin_recheck();
@@ -158,17 +157,21 @@ async fn stitch_stage(core: &Core, job: &Job, build: &Build, keys: &mut KeyCount
         Err(problem) => {
             tracing::error!(table = %job.table, stage = number, %problem, "the tasks of a stage do not fit together");
             job.schedule(|scheduler| scheduler.fail_job(problem));
+            core.wake();
             return;
         }
     };
     if let Err(error) = put_stage(dir, &record).await {
         let (full, message) = (error.is_disk_full(), error.to_string());
         job.schedule(|scheduler| scheduler.stitch_failed(number, full, message));
+        core.wake();
         return;
     }
     core.metrics.stitched();
     let garbage = job.schedule(|scheduler| scheduler.stitched(number)).unwrap_or_default();
     tracing::debug!(table = %job.table, stage = number, removed = garbage.len(), "stitched");
+    // Workers need not wait for what follows.
+    core.wake();
     // From here on only tidying: what is left over if this is interrupted goes when the store is read again.
     let commits = record.commits.iter().map(|commit| commit_path(commit.id()));
     remove(job, dir, commits.chain(garbage.into_iter().map(|file| file.path))).await;

@@ -42,7 +42,8 @@ impl KeyCounts {
     fn check_layer(&self, plan: &Plan, layer: u32) -> Result<(), String> {
         let Some(info) = plan.layer(Layer(layer)) else { return Err(format!("layer {layer} is not in the plan")) };
         let sum_of = |(kind, files): (FileKind, usize)| {
-            let known: Vec<u64> = self.known.range((layer, kind, 0)..=(layer, kind, u32::MAX)).map(|(_, (keys, _))| *keys).collect();
+            let known: Vec<u64> =
+                self.known.range((layer, kind, 0)..=(layer, kind, u32::MAX)).map(|(_, (keys, _))| *keys).collect();
             (known.len() == files).then(|| known.iter().sum::<u64>())
         };
         let [index, shards] = [(FileKind::Index, info.parts.len()), (FileKind::Shard, info.shards.len())].map(sum_of);

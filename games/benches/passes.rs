@@ -28,10 +28,12 @@ impl TaskIo for Kept {
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         Ok(self.indexes.lock().unwrap()[&ArtifactId { kind, layer, shard }].clone())
     }
-    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, runs: &mut [Run<'_>]) -> Result<(), TaskError> {
         let kept = self.indexes.lock().unwrap();
-        let bits = &kept[&ArtifactId { kind, layer, shard }].words()[(from / 64) as usize..];
-        words.iter_mut().zip(bits).for_each(|(word, bits)| *word |= bits);
+        for Run { from, words } in runs {
+            let bits = &kept[&ArtifactId { kind, layer, shard }].words()[(*from / 64) as usize..];
+            words.iter_mut().zip(bits).for_each(|(word, bits)| *word |= bits);
+        }
         Ok(())
     }
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {

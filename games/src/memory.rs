@@ -326,15 +326,18 @@ impl TaskIo for MemoryIo<'_> {
         }
     }
 
-    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, runs: &mut [Run<'_>]) -> Result<(), TaskError> {
         let (Artifact::Index(bits) | Artifact::Work(Some(bits), _)) = self.input(kind, layer, shard)? else {
             return broken(format!("layer {layer} has no keys in {kind:?} {shard}"));
         };
-        if !from.is_multiple_of(JOIN_RANKS) {
-            return broken(format!("layer {layer}: keys are joined from rank {from} on"));
+        for Run { from, words } in runs {
+            let end = *from + words.len() as u64 * 64;
+            if !from.is_multiple_of(JOIN_RANKS) || !(end.is_multiple_of(JOIN_RANKS) || end == bits.len().next_multiple_of(64)) {
+                return broken(format!("layer {layer}: keys are joined from rank {from} to {end}"));
+            }
+            let of_file = &bits.words()[(*from / 64) as usize..];
+            words.iter_mut().zip(of_file).for_each(|(word, bits)| *word |= bits);
         }
-        let of_file = &bits.words()[(from / 64) as usize..];
-        words.iter_mut().zip(of_file).for_each(|(word, bits)| *word |= bits);
         Ok(())
     }
 

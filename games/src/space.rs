@@ -256,6 +256,14 @@ pub trait Numbers<T>: Send + Sync {
 /// What is joined of an index begins and ends at multiples of so many ranks.
 pub const JOIN_RANKS: u64 = 1 << 12;
 
+/// Bits of a run of ranks.
+pub struct Run<'a> {
+    /// Its first rank, counted from that of the file's run: a multiple of [`JOIN_RANKS`].
+    pub from: u64,
+    /// 64 ranks a word; a multiple of [`JOIN_RANKS`] in all, unless the file's run ends with them.
+    pub words: &'a mut [u64],
+}
+
 /// What a kernel reads and writes. The worker implements it over files, tests over a map.
 pub trait TaskIo: Sync {
     /// How many bytes of memory the kernel should stay within. It may need more than that only where its plan says so.
@@ -264,9 +272,8 @@ pub trait TaskIo: Sync {
     fn scratch(&self, bytes: u64) -> Result<Box<dyn Scratch>, TaskError>;
     /// The keys of an input of a kind that holds nothing else, as bits over its run of ranks (bit 0 is the first of the run).
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError>;
-    /// Adds the keys of an input to bits, 64 ranks a word, of which the first is rank `from` of the input's run: a multiple of
-    /// [`JOIN_RANKS`], and so is the number of ranks unless the run ends with them.
-    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError>;
+    /// Adds the keys of an input in some runs of ranks to bits.
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, runs: &mut [Run<'_>]) -> Result<(), TaskError>;
     /// Calls `f` with the values of the first column of an input of kind [`ArtifactKind::Work`], some at a time, in the order of its keys.
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError>;
     /// The numbers of an input that [`put_numbers`](Self::put_numbers) wrote, in place: as many as the run of the part has ranks.

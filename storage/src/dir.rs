@@ -5,7 +5,8 @@
 //! are written to a file in `build/tmp` that gets its name when every byte is on the disk; where the table is in an object store that is the
 //! copy of a [`Shelf`], and it is brought there then. Files of an object store are read the same way: copied to the shelf, hashed, and mapped.
 //!
-//! Every write is durable when the call returns: the file is synced, and so is each folder whose entries changed.
+//! Every write is durable when the call returns: the file is synced, and so is each folder whose entries changed. The exception are files of
+//! kinds that are fleeting ([`FileKind::is_fleeting`](crate::FileKind::is_fleeting)).
 
 use crate::bucket::Bucket;
 use crate::error::{Corruption, ShardError, StoreError};
@@ -211,7 +212,7 @@ impl TableDir {
         let name = remote.name(&record.path);
         let copied = remote.bucket.read_checked(&name, record, |bytes| file.write(bytes).map_err(io::Error::other));
         remote.bucket.block_on(copied)?;
-        file.publish(&record.path, false).map_err(local)?;
+        file.publish(&record.path, Publish::Synced).map_err(local)?;
         self.used(record);
         Ok(true)
     }
@@ -270,6 +271,17 @@ fn tmp_name(number: u64) -> String {
     format!("{TMP}/{}-{:016x}-{number}", std::process::id(), *OURS)
 }
 
+/// How a file gets its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Publish {
+    /// It and its name are durable.
+    Synced,
+    /// The same, and it leaves the system's cache: nobody will read it soon.
+    Forgotten,
+    /// When the system gets to it.
+    Unsynced,
+}
+
 /// A file that has no name yet.
 pub(crate) struct TmpFile {
     dir: TableDir,
@@ -285,21 +297,24 @@ impl TmpFile {
         }
     }
 
-    /// Brings the bytes to the disk and gives them a name, in place of what had it. With `forget` they leave the system's cache then: nobody
-    /// will read them soon.
-    pub(crate) fn publish(mut self, relative: &str, forget: bool) -> Result<(), StoreError> {
+    /// Brings the bytes to the disk and gives them a name, in place of what had it.
+    pub(crate) fn publish(mut self, relative: &str, how: Publish) -> Result<(), StoreError> {
         let target = self.dir.path(relative);
         let folder = target.parent().unwrap_or(self.dir.root()).to_owned();
         if let (Some(file), Some(path)) = (self.file.take(), &self.path) {
-            file.sync_all().map_err(|error| StoreError::io("write", path, error))?;
-            if forget {
+            if how != Publish::Unsynced {
+                file.sync_all().map_err(|error| StoreError::io("write", path, error))?;
+            }
+            if how == Publish::Forgotten {
                 // Only a hint.
                 let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             }
             create_dirs(&folder)?;
             fs::rename(path, &target).map_err(|error| StoreError::io("create", &target, error))?;
             self.path = None;
-            sync_dir(&folder)?;
+            if how != Publish::Unsynced {
+                sync_dir(&folder)?;
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! the table. Nothing in it depends on who built the table, or when.
 
 use crate::digest::Digest;
+use crate::dir::Publish;
 use crate::error::StoreError;
 use crate::json::{canonical_json, write_value};
 use crate::record::{FileKind, FileRecord, artifact_path};
@@ -420,7 +421,7 @@ pub async fn publish(dir: &crate::TableDir, manifest: &Manifest) -> Result<(), S
         // Through build/tmp, so that a crash leaves nothing in the table that does not belong there.
         let mut file = dir.create_tmp()?;
         file.write(&bytes)?;
-        file.publish(name, false)?;
+        file.publish(name, Publish::Synced)?;
     }
     Ok(())
 }

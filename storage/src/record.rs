@@ -37,6 +37,12 @@ impl FileKind {
     pub(crate) const ALL: [FileKind; 6] =
         [FileKind::Index, FileKind::Work, FileKind::Shard, FileKind::Checkpoint, FileKind::Stretch, FileKind::Partial];
 
+    /// Whether its files are gone after a few stages, and made again without much ado where they are lost: they are named without waiting
+    /// for the disk. A record may then name a file that a crash of the machine has damaged; whoever uses one looks at its hash first.
+    pub fn is_fleeting(self) -> bool {
+        matches!(self, FileKind::Work | FileKind::Partial)
+    }
+
     /// The folder of the table in which files of this kind are.
     pub fn folder(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@
 
 use crate::column::{Encoded, encode};
 use crate::digest::Digest;
-use crate::dir::{TableDir, TmpFile};
+use crate::dir::{Publish, TableDir, TmpFile};
 use crate::error::StoreError;
 use crate::index::IndexSet;
 use crate::layout::{
@@ -129,7 +129,12 @@ pub fn write_shard(
     let (file, blake3, sha256) = out.finish()?;
     let path = artifact_path(spec.kind, spec.layer, spec.shard, &blake3);
     // The build does not read what it published: the cache is for what it does read.
-    file.publish(&path, spec.kind == FileKind::Shard && bytes >= FORGET_BYTES)?;
+    let how = match spec.kind {
+        kind if kind.is_fleeting() => Publish::Unsynced,
+        FileKind::Shard if bytes >= FORGET_BYTES => Publish::Forgotten,
+        _ => Publish::Synced,
+    };
+    file.publish(&path, how)?;
     let record = FileRecord {
         kind: spec.kind,
         layer: spec.layer,

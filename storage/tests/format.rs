@@ -207,8 +207,14 @@ fn a_reader_written_from_the_page_reads_everything() {
             content.scalars[1][..4096].fill(0.125);
             content.scalars[1][4096..4098].copy_from_slice(&[f64::MAX, f64::MIN]);
         }
-        let kinds =
-            [(FileKind::Index, 1), (FileKind::Work, 2), (FileKind::Shard, 3), (FileKind::Checkpoint, 4), (FileKind::Stretch, 5), (FileKind::Partial, 6)];
+        let kinds = [
+            (FileKind::Index, 1),
+            (FileKind::Work, 2),
+            (FileKind::Shard, 3),
+            (FileKind::Checkpoint, 4),
+            (FileKind::Stretch, 5),
+            (FileKind::Partial, 6),
+        ];
         for (kind, number) in kinds {
             let record = content.write(&dir, kind).unwrap();
             let bytes = fs::read(dir.path(&record.path)).unwrap();

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use strata_storage::{ABSENT, IndexError, IndexSet, MAX_UNIVERSE, encode_bits, encode_sorted};
+use strata_storage::{ABSENT, IndexError, IndexSet, MAX_UNIVERSE, encode_bits, encode_quick, encode_sorted};
 
 const CHUNK: u64 = 4096;
 const GROUP: u64 = 8 * CHUNK;
@@ -48,6 +48,21 @@ fn in_stretches(universe: u64, seed: u64) -> Vec<u64> {
     (0..universe).filter(|x| inside(x)).collect()
 }
 
+/// Runs of whole chunks, and no others, are filled with what the words have there, beside what is in them.
+fn assert_runs_are_filled(set: &IndexSet<&[u8]>, words: &[u64]) {
+    let universe = set.universe();
+    for from in [0, 4096, 3 * 4096].into_iter().filter(|&from| from < universe) {
+        for to in [from + 4096, universe.next_multiple_of(64)].into_iter().filter(|&to| to <= universe.next_multiple_of(64)) {
+            let of_run = &words[place(from / 64)..place(to / 64)];
+            let mut filled = vec![1 << 63; of_run.len()];
+            assert!(set.fill_run(from, &mut filled), "{from}..{to} of {universe}");
+            assert!(filled.iter().zip(of_run).all(|(&filled, &word)| filled == word | 1 << 63));
+        }
+    }
+    assert!(universe < 8192 || !set.fill_run(64, &mut [0; 64]) && !set.fill_run(0, &mut [0; 65]));
+    assert!(!set.fill_run(universe.next_multiple_of(4096) + 4096, &mut [0; 64]));
+}
+
 /// Compares every method with a plain sorted list.
 fn assert_is(keys: &[u64], universe: u64) {
     let bytes = encode_sorted(keys, universe).expect("sorted keys in their universe");
@@ -64,6 +79,12 @@ fn assert_is(keys: &[u64], universe: u64) {
     }
     assert_eq!(set.select(keys.len() as u64), None);
     assert_eq!(set.select(u64::MAX), None);
+    let quick = encode_quick(&words, universe);
+    let quick = IndexSet::open(&quick[..]).expect("opens");
+    assert!(quick.len() == set.len() && quick.iter().eq(set.iter()), "the quick encoding is of the same set");
+    for set in [&set, &quick] {
+        assert_runs_are_filled(set, &words);
+    }
 
     let plain: BTreeSet<u64> = keys.iter().copied().collect();
     let step = (universe / 20_000).max(1);

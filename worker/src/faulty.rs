@@ -5,7 +5,7 @@ use crate::execute::Games;
 use crate::run::{WorkerConfig, run_with};
 use std::sync::Arc;
 use strata_games::{
-    ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Hook, Hooked, Keys, Layer, LayerStats, Numbers, Scratch, StateSpace,
+    ArtifactKind, Bitmap, Columns, ColumnsView, Counts, Hook, Hooked, Keys, Layer, LayerStats, Numbers, Run, Scratch, StateSpace,
     TaskError, TaskIo,
 };
 use tokio::sync::watch;
@@ -63,8 +63,8 @@ impl TaskIo for Faulty<'_> {
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         self.io.load_index(kind, layer, shard)
     }
-    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
-        self.io.join_index(kind, layer, shard, from, words)
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, runs: &mut [Run<'_>]) -> Result<(), TaskError> {
+        self.io.join_index(kind, layer, shard, runs)
     }
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {
         self.io.read_work(layer, shard, f)

@@ -11,16 +11,17 @@ use crate::execute::Output;
 use crate::relief::Relief;
 use crate::verified;
 use crate::writer::{WRITERS, WRITERS_FAR, Write, Writer};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use strata_games::{
-    ArtifactId, ArtifactKind, Bitmap, ColumnsView, Counts, Keys, Layer, LayerInfo, LayerStats, Numbers, Releaser, Scratch,
+    ArtifactId, ArtifactKind, Bitmap, ColumnsView, Counts, Keys, Layer, LayerInfo, LayerStats, Numbers, Releaser, Run, Scratch,
     StateSpace, TaskError, TaskIo,
 };
 use strata_proto::v1;
 use strata_storage::{
-    ColumnRef, FileRecord, ScratchMap, ShardError, ShardFile, ShardSpec, TableDir, encode_bits, encode_sorted, write_shard,
+    ColumnRef, FileRecord, ScratchMap, ShardError, ShardFile, ShardSpec, TableDir, encode_bits, encode_quick, encode_sorted, write_shard,
 };
 
 /// Most bytes of outputs that wait for the disk.
@@ -89,7 +90,10 @@ impl Target<'_> {
         let ArtifactId { kind, layer, shard } = self.artifact;
         let index = match keys {
             None => None,
-            Some(Keys::Bits(bits)) if bits.len() == self.universe => Some(encode_bits(bits.words(), self.universe)),
+            Some(Keys::Bits(bits)) if bits.len() == self.universe => {
+                let encode = if file_kind(kind).is_fleeting() { encode_quick } else { encode_bits };
+                Some(encode(bits.words(), self.universe))
+            }
             Some(Keys::Bits(bits)) => {
                 return Err(IoFault::Plan(format!(
                     "{} bits for layer {layer} shard {shard}, which has {} ranks",
@@ -325,6 +329,9 @@ fn bad_input(error: ShardError) -> IoFault {
 #[derive(Clone)]
 struct FileNumbers(Arc<ShardFile>);
 
+/// Words of an index that a thread decodes at a time.
+const PIECE_WORDS: usize = 1 << 12;
+
 /// Numbers are handed to kernels in whole cache lines.
 const LINE: usize = 64;
 
@@ -377,20 +384,27 @@ impl TaskIo for FileIo<'_> {
     fn load_index(&self, kind: ArtifactKind, layer: Layer, shard: u32) -> Result<Bitmap, TaskError> {
         let universe = self.run_of(kind, layer, shard).map_or(0, |(run, _)| run.end - run.start);
         let mut bits = Bitmap::new(universe);
-        self.join_index(kind, layer, shard, 0, bits.words_mut())?;
+        self.join_index(kind, layer, shard, &mut [Run { from: 0, words: bits.words_mut() }])?;
         Ok(bits)
     }
 
-    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, from: u64, words: &mut [u64]) -> Result<(), TaskError> {
+    fn join_index(&self, kind: ArtifactKind, layer: Layer, shard: u32, runs: &mut [Run<'_>]) -> Result<(), TaskError> {
         let (file, record) = self.input(kind, layer, shard)?;
         let index = self.read(file.index())?;
         let universe = self.run_of(kind, layer, shard).map_or(0, |(run, _)| run.end - run.start);
-        let cause = match () {
-            () if index.universe() != universe => format!("it covers {} ranks, but the shard has {universe}", index.universe()),
-            () if index.fill_run(from, words) => return Ok(()),
-            () => format!("{} words from rank {from} on are no run of its {universe} ranks", words.len()),
-        };
-        self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause })
+        let bad = |cause| self.fail(IoFault::BadInput { path: self.dir.path(&record.path), cause });
+        if index.universe() != universe {
+            return bad(format!("it covers {} ranks, but the shard has {universe}", index.universe()));
+        }
+        let pieces = runs.iter_mut().flat_map(|Run { from, words }| {
+            let starts = (*from..).step_by(PIECE_WORDS * 64);
+            starts.zip(words.chunks_mut(PIECE_WORDS))
+        });
+        let pieces: Vec<(u64, &mut [u64])> = pieces.collect();
+        match pieces.into_par_iter().find_map_any(|(from, words)| (!index.fill_run(from, words)).then_some(from)) {
+            None => Ok(()),
+            Some(from) => bad(format!("what begins with rank {from} is no run of its {universe} ranks")),
+        }
     }
 
     fn read_work(&self, layer: Layer, shard: u32, f: &mut dyn FnMut(&[f64])) -> Result<(), TaskError> {

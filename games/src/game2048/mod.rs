@@ -79,7 +79,16 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let (layers, is_cut) = plan::layers(spec, &rows, last, part_ranks)?;
         let stages = plan::Stages::new(spec, &layers, is_cut);
         let (name, spec) = (TableName::Game2048(spec.clone()), spec.clone());
-        Ok(Self { name, spec, rows, recent: Recent::default(), outlines: Recent::default(), lines: Lines::build(), layers, stages })
+        Ok(Self {
+            name,
+            spec,
+            rows,
+            recent: Recent::default(),
+            outlines: Recent::default(),
+            lines: Lines::build(),
+            layers,
+            stages,
+        })
     }
 
     /// The ranks of an age. Laying them out takes about as long as ranking ten thousand boards, so those of the ages used last are

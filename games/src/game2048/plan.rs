@@ -275,7 +275,8 @@ pub fn task(layers: &[LayerInfo], stages: &Stages, is_square: bool, task: TaskId
     let run = stage.layers.clone();
     let sets =
         |range: Range<usize>| range.flat_map(|layer| files_of(stages.kind(number, layer), &layers[layer])).collect::<Vec<_>>();
-    let all = |kind: ArtifactKind, range: Range<usize>| range.flat_map(|layer| files_of(kind, &layers[layer])).collect::<Vec<_>>();
+    let all =
+        |kind: ArtifactKind, range: Range<usize>| range.flat_map(|layer| files_of(kind, &layers[layer])).collect::<Vec<_>>();
     let above = run.end..layers.len().min(run.end + 2);
     let ranks: u64 = layers[run.clone()].iter().map(LayerInfo::ranks).sum();
     let (inputs, outputs) = match stages.steps[number] {

@@ -62,7 +62,7 @@ impl Job for Check<'_> {
                 (group_keys, group_at_body) = (keys, at);
             }
             let chunk = set.chunk(number);
-            let (kind, here) = body.encode(&chunk.decode(), chunk.ranks);
+            let (kind, here) = body.encode(&chunk.decode(), chunk.ranks, Kind::cheapest);
             let entry = Entry { before: keys - group_keys, at: at - group_at_body, kind, keys: here };
             let from = index(layout.bodies() + at);
             let same = bytes.get(from..from + index(body.bytes())).is_some_and(|stored| body.is(stored));

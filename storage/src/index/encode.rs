@@ -1,4 +1,5 @@
-//! From bits or keys to the bytes of a set. There is one encoding of every set, whichever way it came.
+//! From bits or keys to the bytes of a set. There is one shortest encoding of every set, whichever way it came; and a quick one for files that are
+//! read soon and then removed.
 
 use super::bits::{first_bits, index, low_mask, ones, wide};
 use super::layout::{
@@ -15,8 +16,19 @@ use super::{IndexError, MAX_UNIVERSE};
 pub fn encode_bits(words: &[u64], universe: u64) -> Vec<u8> {
     assert!(universe <= MAX_UNIVERSE, "a universe of {universe} ranks is more than an index set holds ({MAX_UNIVERSE})");
     assert!(universe.div_ceil(64) <= wide(words.len()), "{} words do not cover {universe} ranks", words.len());
-    run(EncodeBits { words, universe })
+    run(EncodeBits { words, universe, choose: Kind::cheapest })
 }
+
+/// The same, for a set that is to be read soon, and fast: chunks that are not very sparse are bitmaps, which need not be decoded. Such a set is larger
+/// than it has to be, and [`IndexSet::check`](super::IndexSet::check) does not accept it.
+pub fn encode_quick(words: &[u64], universe: u64) -> Vec<u8> {
+    assert!(universe <= MAX_UNIVERSE, "a universe of {universe} ranks is more than an index set holds ({MAX_UNIVERSE})");
+    assert!(universe.div_ceil(64) <= wide(words.len()), "{} words do not cover {universe} ranks", words.len());
+    run(EncodeBits { words, universe, choose: Kind::quickest })
+}
+
+/// How a chunk is written, and in how many bits, by its keys and ranks.
+type Choose = fn(u64, u64) -> (Kind, u64);
 
 /// Encodes a set given as its members, strictly ascending and below `universe`: the same bytes as [`encode_bits`].
 pub fn encode_sorted(keys: &[u64], universe: u64) -> Result<Vec<u8>, IndexError> {
@@ -35,6 +47,7 @@ pub fn encode_sorted(keys: &[u64], universe: u64) -> Result<Vec<u8>, IndexError>
 struct EncodeBits<'a> {
     words: &'a [u64],
     universe: u64,
+    choose: Choose,
 }
 
 impl Job for EncodeBits<'_> {
@@ -42,7 +55,7 @@ impl Job for EncodeBits<'_> {
 
     #[inline(always)]
     fn run(self) -> Vec<u8> {
-        let mut encoder = Encoder::new(self.universe);
+        let mut encoder = Encoder::new(self.universe, self.choose);
         let whole = index(self.universe / CHUNK);
         for bits in self.words.as_chunks::<CHUNK_WORDS>().0.iter().take(whole) {
             encoder.push(bits, CHUNK);
@@ -65,7 +78,7 @@ impl Job for EncodeSorted<'_> {
 
     #[inline(always)]
     fn run(self) -> Vec<u8> {
-        let mut encoder = Encoder::new(self.universe);
+        let mut encoder = Encoder::new(self.universe, Kind::cheapest);
         let mut keys = self.keys.iter().copied().peekable();
         let mut start = 0;
         while start < self.universe {
@@ -90,14 +103,15 @@ struct Encoder {
     group_keys: u64,
     group_body: u64,
     body: Body,
+    choose: Choose,
 }
 
 impl Encoder {
     #[inline(always)]
-    fn new(universe: u64) -> Self {
+    fn new(universe: u64, choose: Choose) -> Self {
         let layout = Layout { universe, keys: 0, body_bytes: 0 };
         let out = vec![0; index(layout.bodies())];
-        Encoder { out, layout, chunk: 0, group_keys: 0, group_body: 0, body: Body::new() }
+        Encoder { out, layout, chunk: 0, group_keys: 0, group_body: 0, body: Body::new(), choose }
     }
 
     #[inline(always)]
@@ -109,7 +123,7 @@ impl Encoder {
             self.out[at..at + 8].copy_from_slice(&keys.to_le_bytes());
             self.out[at + 8..at + 16].copy_from_slice(&body_bytes.to_le_bytes());
         }
-        let (kind, here) = self.body.encode(bits, ranks);
+        let (kind, here) = self.body.encode(bits, ranks, self.choose);
         let entry = Entry { before: keys - self.group_keys, at: body_bytes - self.group_body, kind, keys: here };
         let at = index(entry_at(self.chunk)) + 2;
         self.out[at..at + 6].copy_from_slice(&entry.pack().to_le_bytes()[..6]);
@@ -165,9 +179,9 @@ impl Body {
 
     /// Writes the body of a chunk of `ranks` ranks; says how it did and how many keys there are.
     #[inline(always)]
-    pub(super) fn encode(&mut self, bits: &ChunkBits, ranks: u64) -> (Kind, u64) {
+    pub(super) fn encode(&mut self, bits: &ChunkBits, ranks: u64, choose: Choose) -> (Kind, u64) {
         let keys = bits.iter().map(|&word| ones(word)).sum();
-        let (kind, length) = Kind::cheapest(keys, ranks);
+        let (kind, length) = choose(keys, ranks);
         self.bits = length;
         match kind {
             Kind::Empty | Kind::Full => {}

@@ -96,7 +96,16 @@ impl Kind {
             () => (Kind::Gaps(best_low), best),
         }
     }
+
+    /// The way that is read fastest, and its length in bits.
+    #[inline(always)]
+    pub(super) fn quickest(keys: u64, ranks: u64) -> (Self, u64) {
+        if keys * SPARSE < ranks || keys == ranks { Self::cheapest(keys, ranks) } else { (Kind::Bitmap, ranks + 16 * counts(ranks)) }
+    }
 }
+
+/// Fewer keys than one in so many ranks are decoded as fast as a bitmap is copied.
+const SPARSE: u64 = 64;
 
 /// Counts stored in a bitmap of so many ranks.
 #[inline(always)]

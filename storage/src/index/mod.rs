@@ -84,7 +84,7 @@ mod layout;
 mod prefetch;
 
 pub use check::{IndexStats, KindStats};
-pub use encode::{encode_bits, encode_sorted};
+pub use encode::{encode_bits, encode_quick, encode_sorted};
 pub use iter::Iter;
 
 use bits::{Careful, Fixed, Source, index, wide, word};

@@ -405,7 +405,13 @@ fn smaller(name: &TableName) -> Vec<TableName> {
         TableName::Game2048(spec) => {
             let ends = spec.horizon.unwrap_or_else(|| spec.last_age());
             let horizons = HORIZONS.into_iter().filter(|&horizon| horizon < ends);
-            let with = |horizon| Spec2048 { horizon: Some(horizon), keep: Default::default(), stretch: None, parts: None, ..spec.clone() };
+            let with = |horizon| Spec2048 {
+                horizon: Some(horizon),
+                keep: Default::default(),
+                stretch: None,
+                parts: None,
+                ..spec.clone()
+            };
             horizons.map(|horizon| TableName::Game2048(with(horizon))).collect()
         }
         TableName::Bearoff(_) => Vec::new(),

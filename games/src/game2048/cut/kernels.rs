@@ -2,7 +2,7 @@
 
 use super::super::after::Valued;
 use super::super::backward::{hand_over_part, other_states, put_samples};
-use super::super::bits::{RankedBits, places};
+use super::super::bits::{Ranked, RankedBits, places};
 use super::super::forward::releasers;
 use super::super::moves::Tally;
 use super::super::ranks::LayerRanks;
@@ -14,6 +14,7 @@ use crate::array::Array;
 use crate::columns::ColumnsView;
 use crate::keys::{Bitmap, Keys};
 use crate::name::Keep;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,6 +35,17 @@ fn count_in(words: &[u64], run: &Range<u64>) -> u64 {
     places(|at| words[at], run.clone()).count() as u64
 }
 
+/// Cuts ascending runs out of a slice.
+fn slices<T>(mut rest: &mut [T], runs: impl Iterator<Item = Range<usize>>) -> Vec<&mut [T]> {
+    let mut from = 0;
+    let cut = |run: Range<usize>| {
+        let (slice, after) = std::mem::take(&mut rest)[run.start - from..].split_at_mut(run.len());
+        (rest, from) = (after, run.end);
+        slice
+    };
+    runs.map(cut).collect()
+}
+
 /// Numbers in a working file.
 fn numbers(values: &[f64]) -> ColumnsView<'_> {
     ColumnsView { scalars: vec![values], ..ColumnsView::default() }
@@ -46,13 +58,11 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         room: &Room<'_>,
         info: &LayerInfo,
         parts: &[u32],
-        mut fill: impl FnMut(u32, &Range<u64>, &mut [u64]) -> Result<(), TaskError>,
+        fill: impl FnOnce(Vec<(u32, &mut [u64])>) -> Result<(), TaskError>,
     ) -> Result<Afterstates<R, C>, TaskError> {
         let mut words = room.array::<u64>(info.ranks().div_ceil(64) as usize)?;
-        for &part in parts {
-            let run = &info.parts[part as usize];
-            fill(part, run, &mut words[words_in(run)])?;
-        }
+        let runs = parts.iter().map(|&part| words_in(&info.parts[part as usize]));
+        fill(parts.iter().copied().zip(slices(&mut words, runs)).collect())?;
         words.releaser().release();
         let places = Bitmap::from_words(words, info.ranks());
         Ok(Afterstates { ranks: self.ranks(info.layer.0), places })
@@ -68,7 +78,11 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         io: &dyn TaskIo,
     ) -> Result<Afterstates<R, C>, TaskError> {
         let (info, kind) = (&self.layers[layer], self.stages.kind(stage, layer));
-        self.some_afterstates(room, info, parts, |part, _, words| io.join_index(kind, info.layer, part, 0, words))
+        self.some_afterstates(room, info, parts, |parts| {
+            parts
+                .into_par_iter()
+                .try_for_each(|(part, words)| io.join_index(kind, info.layer, part, &mut [Run { from: 0, words }]))
+        })
     }
 
     /// The afterstates from which new tiles lead to some blocks.
@@ -81,7 +95,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         blocks: &Range<usize>,
         io: &dyn TaskIo,
     ) -> Result<Vec<Afterstates<R, C>>, TaskError> {
-        let load = |(layer, more)| self.loaded_parts(room, stage, layer, &self.parts_beside(&ranks.blocks, blocks, layer, more), io);
+        let load =
+            |(layer, more)| self.loaded_parts(room, stage, layer, &self.parts_beside(&ranks.blocks, blocks, layer, more), io);
         Self::parents(layer).map(load).collect()
     }
 
@@ -129,9 +144,11 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     /// Some parts of a layer, from what the tasks of its stage have found.
     fn join(&self, room: &Room<'_>, joins: Joins, parts: &[u32], io: &dyn TaskIo) -> Result<Afterstates<R, C>, TaskError> {
         let info = &self.layers[joins.layer];
-        self.some_afterstates(room, info, parts, |_, run, words| {
+        self.some_afterstates(room, info, parts, |parts| {
+            let run = |(part, words): (u32, _)| Run { from: info.parts[part as usize].start, words };
+            let mut runs: Vec<Run<'_>> = parts.into_iter().map(run).collect();
             (0..info.parts.len() as u32).try_for_each(|from| {
-                io.join_index(ArtifactKind::Partial, info.layer, partial(info, joins.sweep, from), run.start, words)
+                io.join_index(ArtifactKind::Partial, info.layer, partial(info, joins.sweep, from), &mut runs)
             })
         })
     }
@@ -155,9 +172,9 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
         }
         let counts = counts.into_iter().filter(|_| joins.sweep != Sweep::Again);
-        counts.into_iter().try_for_each(|(shard, afterstates)| {
-            io.put_counts(info.layer, shard, Counts { afterstates, ..Counts::default() })
-        })
+        counts
+            .into_iter()
+            .try_for_each(|(shard, afterstates)| io.put_counts(info.layer, shard, Counts { afterstates, ..Counts::default() }))
     }
 
     /// The states to which new tiles lead from some blocks, valued.
@@ -175,39 +192,46 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             let words = info.ranks().div_ceil(64) as usize;
             let mut set = RankedBits::begin(words, |words| room.array(words))?;
             for &part in &parts {
-                let run = &info.parts[part as usize];
-                let mut bits = Bitmap::new(run.end - run.start);
-                io.join_index(ArtifactKind::Work, info.layer, part, 0, bits.words_mut())?;
-                set.tell(words_in(run).start, bits.words());
+                let run = words_in(&info.parts[part as usize]);
+                // With the word after them: how many are before it is how many there are.
+                let mut bits = Array::zeroed((run.len() + 1).min(words - run.start));
+                io.join_index(ArtifactKind::Work, info.layer, part, &mut [Run { from: 0, words: &mut bits[..run.len()] }])?;
+                set.tell(run.start, &bits);
                 set.releaser().release();
             }
             let count = set.count() as usize;
-            let values = self.read_values(room.array::<f64>(count)?, info, parts.into_iter(), io)?;
+            let values =
+                self.read_values(room.array::<f64>(count)?, info, set.view(), parts.iter().map(|&part| (part, part)), io)?;
             Ok(Valued { ranks: self.ranks(info.layer.0), set, values })
         };
         self.children(layer).map(load).collect()
     }
 
-    /// Reads working values, one file after the other.
+    /// Reads the working values of the members of a set, of which each part is in a file.
     fn read_values(
         &self,
         mut values: Array<f64>,
         info: &LayerInfo,
-        files: impl Iterator<Item = u32>,
+        set: Ranked<'_>,
+        files: impl Iterator<Item = (u32, u32)>,
         io: &dyn TaskIo,
     ) -> Result<Array<f64>, TaskError> {
-        let (mut at, mut fits) = (0, true);
-        for number in files {
-            io.read_work(info.layer, number, &mut |part| {
-                match values.get_mut(at..at + part.len()) {
-                    Some(to) => to.copy_from_slice(part),
+        let done = values.releaser();
+        let (files, of_parts): (Vec<u32>, Vec<Range<usize>>) =
+            files.map(|(part, number)| (number, set.numbers(&info.parts[part as usize]))).unzip();
+        files.into_par_iter().zip(slices(&mut values, of_parts.into_iter())).try_for_each(|(number, to)| {
+            let (mut at, mut fits) = (0, true);
+            io.read_work(info.layer, number, &mut |values| {
+                match to.get_mut(at..at + values.len()) {
+                    Some(to) => to.copy_from_slice(values),
                     None => fits = false,
                 }
-                at += part.len();
+                at += values.len();
             })?;
-            values.releaser().release();
-        }
-        if fits && at == values.len() { Ok(values) } else { Err(other_states(info.layer)) }
+            done.release();
+            if fits && at == to.len() { Ok(()) } else { Err(other_states(info.layer)) }
+        })?;
+        Ok(values)
     }
 
     /// Values the afterstates of a part.
@@ -265,7 +289,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let mut set = RankedBits::begin(now.places.words().len(), |words| room.array_anywhere(words, 0))?;
         set.tell(0, now.places.words());
         let values = room.array_anywhere::<f64>(set.count() as usize, set.bytes())?;
-        let values = self.read_values(values, info, every.iter().map(|&part| after_values(info, part)), io)?;
+        let files = every.iter().map(|&part| (part, after_values(info, part)));
+        let values = self.read_values(values, info, set.view(), files, io)?;
         let after = Valued { ranks: Arc::clone(&ranks), set, values };
         for shard in self.shards_of(info, part) {
             if self.spec.keep == Keep::Stats {

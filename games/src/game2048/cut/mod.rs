@@ -28,12 +28,14 @@ use std::ops::Range;
 /// Numbers that are handed over for a block: its statistics.
 const STATISTICS: u64 = 6;
 
-/// The parts of an age of this size; `None` when it is not worth cutting.
+/// The parts of an age of this size, `most` of them or a half, a quarter, ... as many, so that the same workers come out even; `None` when it
+/// is not worth cutting.
 pub fn parts(size: &LayerSize, most: u32, least_ranks: u64) -> Option<Vec<Range<u64>>> {
     let universe = u64::try_from(size.universe).ok()?;
     // A file of statistics has no more numbers than its part has ranks.
     let least = least_ranks.max(size.blocks * STATISTICS).max(JOIN_RANKS);
-    let count = u64::from(most).min(universe / least);
+    let halves = std::iter::successors(Some(u64::from(most)), |count| Some(count / 2).filter(|&half| half > 1));
+    let count = halves.into_iter().find(|count| count * least <= universe)?;
     let start = |part: u64| if part == count { universe } else { universe * part / count / JOIN_RANKS * JOIN_RANKS };
     (count > 1).then(|| (0..count).map(|part| start(part)..start(part + 1)).collect())
 }
@@ -94,9 +96,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     fn beside(&self, of: &Blocks, blocks: &Range<usize>, other: &Blocks, more: i64) -> Vec<Range<u64>> {
         let mut runs = Vec::new();
         let mut add = |first: usize, lasts: Range<usize>| {
-            let at = |last: usize| {
-                other.partition_point(|block| (usize::from(block.first), usize::from(block.last)) < (first, last))
-            };
+            let at =
+                |last: usize| other.partition_point(|block| (usize::from(block.first), usize::from(block.last)) < (first, last));
             let end = at(lasts.end.max(lasts.start));
             runs.push(other.ranks_of(&(at(lasts.start)..end)));
         };
