@@ -204,7 +204,7 @@ pub fn files_to_keep(plan: &Plan, commits: &BTreeMap<TaskIndex, Commit>, stitche
     let wanted = |file: &FileRecord| {
         let artifact = artifact_of(file);
         let open = |task: &TaskIndex| !stitched.contains(&plan.tasks[*task].id.stage);
-        !artifact.kind.is_passing() || plan.readers(artifact).iter().any(open)
+        !artifact.kind.is_passing() || plan.readers(artifact).any(|task| open(&task))
     };
     commits
         .values()

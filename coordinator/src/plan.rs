@@ -65,7 +65,8 @@ pub struct Plan {
     /// Estimated work of all tasks.
     pub cost: u64,
     producer: BTreeMap<ArtifactId, TaskIndex>,
-    readers: BTreeMap<ArtifactId, Vec<TaskIndex>>,
+    /// Indices of tasks, in half the room: there may be tens of millions.
+    readers: BTreeMap<ArtifactId, Vec<u32>>,
     layer_at: BTreeMap<Layer, usize>,
 }
 
@@ -107,6 +108,7 @@ impl Plan {
                 after: after.into_iter().collect(),
             });
         }
+        plan.readers.values_mut().for_each(Vec::shrink_to_fit);
         plan.check_published().map_err(fail)?;
         plan.check_waits(space).map_err(fail)?;
         Ok(plan)
@@ -117,6 +119,8 @@ impl Plan {
         let index = self.tasks.len();
         task.inputs.sort_unstable();
         task.outputs.sort_unstable();
+        task.inputs.shrink_to_fit();
+        task.outputs.shrink_to_fit();
         if task.inputs.windows(2).chain(task.outputs.windows(2)).any(|pair| pair[0] == pair[1]) {
             return Err(format!("task {id} names a file twice"));
         }
@@ -129,7 +133,8 @@ impl Plan {
                 return Err(format!("task {id} reads {}, which its own stage writes", named(*input)));
             }
             after.insert(stage);
-            self.readers.entry(*input).or_default().push(index);
+            let reader = u32::try_from(index).map_err(|_| format!("task {id} is one too many"))?;
+            self.readers.entry(*input).or_default().push(reader);
         }
         for output in &task.outputs {
             self.run(*output).ok_or_else(|| format!("task {id} writes {}, which is not in the plan", named(*output)))?;
@@ -185,8 +190,8 @@ impl Plan {
     }
 
     /// The tasks that read an artifact.
-    pub fn readers(&self, artifact: ArtifactId) -> &[TaskIndex] {
-        self.readers.get(&artifact).map_or(&[], Vec::as_slice)
+    pub fn readers(&self, artifact: ArtifactId) -> impl ExactSizeIterator<Item = TaskIndex> + '_ {
+        self.readers.get(&artifact).map_or(&[][..], Vec::as_slice).iter().map(|&task| task as TaskIndex)
     }
 
     /// One layer.

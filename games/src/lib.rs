@@ -19,7 +19,7 @@ pub use array::{Array, Releaser, Scratch};
 pub use columns::{Columns, ColumnsView, Dists};
 pub use hooked::{Hook, Hooked};
 pub use keys::{Bitmap, Keys};
-pub use name::{FAIR_DOUBLES, Keep, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, SpecTwoSided, TableName};
+pub use name::{FAIR_DOUBLES, Keep, MOST_PARTS, NameError, PUBLISHED_FOUR, Spec2048, SpecBearoff, SpecTwoSided, TableName};
 pub use space::*;
 
 /// A table whose state space cannot be handled, with the numbers.

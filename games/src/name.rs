@@ -102,7 +102,7 @@ pub struct NameError {
 /// The longest stretch: more ages than any board has.
 const MOST_STRETCH: u32 = 1 << 20;
 /// The most parts of an age: a task of a part reads what all parts of its age have made, so their number counts twice.
-pub const MOST_PARTS: u32 = 32;
+pub const MOST_PARTS: u32 = 16;
 /// Longest name that is looked at. The longest legal one is much shorter.
 const MAX_NAME_BYTES: usize = 128;
 
@@ -434,7 +434,7 @@ mod tests {
             ("2048-3x3+keep=all", "+keep=all", "values, play or stats"),
             ("2048-3x3+stretch=5", "+stretch", "+keep=play or +keep=stats"),
             ("2048-3x3+keep=stats+stretch=0", "+stretch=0", "from 1 to"),
-            ("2048-4x3+parts=33", "+parts=33", "1 to 32"),
+            ("2048-4x3+parts=17", "+parts=17", "1 to 16"),
             ("2048-3x3+parts=2", "square boards", "leave it out"),
             ("2048-4x3+keep=play+parts=2", "keep moves", "leave it out"),
             ("2048-33", "\"33\"", "2048-RxC"),

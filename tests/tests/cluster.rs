@@ -78,6 +78,33 @@ fn killed_and_frozen_workers_change_nothing() {
     let _ = ends_well(coordinator);
 }
 
+/// Ages from 112 on are cut in two. Workers and the coordinator are killed while the parts are made.
+#[test]
+fn large_ages_are_cut_among_workers_and_the_table_is_the_same() {
+    const WHOLE: &str = "2048-4x3+horizon=118";
+    const CUT: &str = "2048-4x3+horizon=118+parts=2";
+    let root = fixture(WHOLE).root().to_owned();
+    let cluster = Cluster::new("2s");
+    let mut coordinator = cluster.coordinator(&[]);
+    cluster.submit(CUT);
+    let mut workers = ["one", "two"].map(|name| cluster.worker(name));
+    let both = |job: &serde_json::Value| job["tasks_running"].as_u64() >= Some(2);
+    for layer in [116, 114] {
+        cluster.wait_for(CUT, |job| both(job) && job["layer"].as_u64() >= Some(layer));
+        let [first, second] = workers;
+        first.kill();
+        workers = [second, cluster.worker(&format!("after {layer}"))];
+    }
+    cluster.wait_for(CUT, |job| both(job) && job["pass"] == "backward");
+    coordinator.kill();
+    coordinator = cluster.coordinator(&[]);
+    cluster.assert_complete(CUT, &root);
+    for worker in workers {
+        let _ = ends_well(worker);
+    }
+    let _ = ends_well(coordinator);
+}
+
 #[test]
 fn a_worker_that_hangs_does_not_hold_up_the_others() {
     let root = fixture(TABLE).root().to_owned();

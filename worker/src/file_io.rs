@@ -21,7 +21,8 @@ use strata_games::{
 };
 use strata_proto::v1;
 use strata_storage::{
-    ColumnRef, FileRecord, ScratchMap, ShardError, ShardFile, ShardSpec, TableDir, encode_bits, encode_quick, encode_sorted, write_shard,
+    ColumnRef, FileRecord, ScratchMap, ShardError, ShardFile, ShardSpec, TableDir, encode_bits, encode_quick, encode_sorted,
+    write_shard,
 };
 
 /// Most bytes of outputs that wait for the disk.

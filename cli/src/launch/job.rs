@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use strata_games::TableName;
+use strata_games::{Keep, MOST_PARTS, Spec2048, StateSpace, TableName};
 
 /// What every job is asked for.
 #[derive(clap::Args, Debug)]
@@ -84,8 +84,7 @@ const LARGEST_CACHE_GIB: u64 = 256;
 impl JobArgs {
     /// Works out the sizes.
     pub fn sizes(&self) -> Result<Sizes, Failure> {
-        let table = table_name(&self.table)?;
-        let space = open_space(&table)?;
+        let (table, space) = self.shared_out()?;
         // A stage begins when those before it are over, so this is the most that can be done at a time.
         let side_by_side = space.stages().iter().map(|stage| stage.parts).max().unwrap_or(1);
         if u32::from(self.workers) > side_by_side {
@@ -106,6 +105,29 @@ impl JobArgs {
             }
         };
         self.sizes_of(table, &plan, hours)
+    }
+
+    /// The table, with its large ages cut among the workers where that is left to us and a second worker has nothing to do otherwise.
+    fn shared_out(&self) -> Result<(TableName, Box<dyn StateSpace>), Failure> {
+        let given = table_name(&self.table)?;
+        let parts = u32::from(self.workers).min(MOST_PARTS);
+        if let TableName::Game2048(spec) = &given
+            && spec.parts.is_none()
+            && spec.rows != spec.cols
+            && spec.keep != Keep::Play
+            && parts > 1
+        {
+            let cut = TableName::Game2048(Spec2048 { parts: Some(parts), ..spec.clone() });
+            let space = open_space(&cut)?;
+            if space.stages().iter().any(|stage| stage.parts > 1) {
+                output::note(&format!(
+                    "note: large ages are cut among {parts} workers; the build is called {cut}, the table {given}"
+                ));
+                return Ok((cut, space));
+            }
+        }
+        let space = open_space(&given)?;
+        Ok((given, space))
     }
 
     fn sizes_of(&self, table: TableName, plan: &Forecast, hours: Option<u32>) -> Result<Sizes, Failure> {

@@ -1,11 +1,11 @@
 //! What a coordinator costs, and how long a build takes, with many workers on a simulated clock:
 //!
 //! ```text
-//! cargo bench -p strata-coordinator --bench scale -- NAME [WORKERS] [PIECES]
+//! cargo bench -p strata-coordinator --bench scale -- NAME [WORKERS] [CORES]
 //! ```
 //!
-//! Without PIECES the plan is the one that the game has; with it every file of every layer is cut into so many tasks. Without arguments: the
-//! whole of `2048-4x3` both ways, a part of it cut so finely that all are busy, and a table of pairs, with 1,000 workers each.
+//! Workers have so many cores each, perfectly used. Without arguments: the whole of `2048-4x3` as one task a stage and cut among 16 workers, and a
+//! table of pairs, with 1,000 workers of one core each.
 
 mod world;
 
@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use strata_coordinator::plan::Plan;
 use strata_games::{StateSpace, TableName};
-use world::{Cut, Pace, World};
+use world::{Pace, World};
 
 /// Measured builds, as in docs/RESULTS.md: table, CPU seconds of the whole process, states or pairs; and what a build of the same game counts.
 const MEASURED_2048: (f64, f64) = (141.0, 1_179_175_749.0);
@@ -22,51 +22,52 @@ const MEASURED_ONE_SIDED: (f64, f64) = (21.8 + 2.9, 3_268_760.0);
 /// States of the whole of 2048 on 4x3, a published count.
 const STATES_4X3: f64 = 1_152_817_492_752.0;
 /// Million states a second of the kernels, docs/PERFORMANCE.md: how the time is divided between the passes.
-const KERNELS: Pace = Pace { forward: 1.0 / 32.2, backward: 1.0 / 13.7 };
+const KERNELS: Pace = Pace { forward: 1.0 / 32.2, backward: 1.0 / 13.7, shared: CUT_AGES };
+/// CPU time of a build of 2048-4x3+horizon=200+parts=2 to that of one without parts, docs/PERFORMANCE.md.
+const CUT_AGES: f64 = 1.33;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     match &words[..] {
         [] => {
-            report("2048-4x3", 1000, 0);
             report("2048-4x3", 1000, 1);
-            report("2048-4x3+horizon=512", 1000, 128);
-            report("bearoff-6x15v15", 1000, 0);
+            report("2048-4x3+parts=16", 1000, 1);
+            report("bearoff-6x15v15", 1000, 1);
         }
         [name, rest @ ..] => {
             let number = |at: usize, usual| rest.get(at).map_or(usual, |count| count.parse().expect("a number"));
-            report(name, number(0, 1000), number(1, 0));
+            report(name, number(0, 1000), number(1, 1));
         }
     }
 }
 
 /// Seconds for a unit of the plan's cost: ranks of 2048, of which a part is reached; positions of bearoff.
 fn pace_of(space: &dyn StateSpace) -> Pace {
-    let even = |(seconds, positions): (f64, f64)| Pace { forward: seconds / positions, backward: seconds / positions };
+    let even =
+        |(seconds, positions): (f64, f64)| Pace { forward: seconds / positions, backward: seconds / positions, shared: 1.0 };
     match space.name() {
         TableName::Game2048(_) => {
             let whole = strata_games::open(&"2048-4x3".parse().expect("a name")).expect("a table");
             let ranks: u64 = whole.layers().iter().map(|layer| layer.ranks()).sum();
             let a_state = MEASURED_2048.0 / MEASURED_2048.1;
             let a_rank = a_state * STATES_4X3 / ranks as f64 / (KERNELS.forward + KERNELS.backward);
-            Pace { forward: a_rank * KERNELS.forward, backward: a_rank * KERNELS.backward }
+            Pace { forward: a_rank * KERNELS.forward, backward: a_rank * KERNELS.backward, ..KERNELS }
         }
         name if name.to_string().contains('v') => even(MEASURED_PAIRS),
         _ => even(MEASURED_ONE_SIDED),
     }
 }
 
-fn report(name: &str, workers: usize, pieces: usize) {
+fn report(name: &str, workers: usize, cores: usize) {
     let space = strata_games::open(&name.parse().expect("the name of a table")).expect("a table");
     let pace = pace_of(space.as_ref());
+    let pace = Pace { forward: pace.forward / cores as f64, backward: pace.backward / cores as f64, ..pace };
     let most = space.layers().iter().map(|layer| layer.shards.len()).max().unwrap_or(0);
     let files: usize = space.layers().iter().map(|layer| layer.shards.len()).sum();
     let (ages, began) = (space.layers().len(), cpu_seconds());
-    let space = if pieces > 0 { Box::new(Cut::new(space, pieces as u64)) } else { space };
     let plan = Arc::new(Plan::of(space.as_ref()).expect("a plan"));
     let planned = cpu_seconds() - began;
-    let cut = if pieces > 0 { format!(", files cut into {pieces}") } else { String::new() };
-    println!("{name}{cut}, {workers} workers");
+    println!("{name}, {workers} workers of {cores} cores");
     println!("  layers                 {ages}, with {files} files, {most} at most");
     let widest = plan.stages.iter().map(|stage| stage.tasks.len()).max().unwrap_or(0);
     println!(

@@ -2,16 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_coordinator::plan::{Plan, TaskIndex};
 use strata_coordinator::record::{Content, file_kind};
 use strata_coordinator::scheduler::{Assignment, Offer, Policy, Restored, Scheduler, Worker};
-use strata_games::{
-    Aim, ArtifactId, ArtifactKind, Choice, Key, LayerInfo, Outcome, Pass, Position, PositionError, ReadError, Stage, Standing,
-    StateSpace, TableName, TableReader, TaskError, TaskId, TaskIo, TaskPlan,
-};
+use strata_games::{ArtifactId, Pass};
 use strata_storage::{Digest, FileRecord, artifact_path};
 
 /// Leases as a coordinator gives them.
@@ -21,126 +17,6 @@ const POLICY: Policy = Policy { lease: Duration::from_secs(30), max_failures: 3,
 const BEAT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A game cut finer than it is: every file of every layer, or every piece of one, is a task in both passes, and a layer waits for the whole one
-/// before it. A task reads what lies beside its own piece in the two layers before. No kernel works like this; it shows what such a plan would do.
-pub struct Cut {
-    space: Box<dyn StateSpace>,
-    layers: Vec<LayerInfo>,
-    stages: Vec<Stage>,
-}
-
-impl Cut {
-    /// The layers of a space, with every file cut into so many pieces.
-    pub fn new(space: Box<dyn StateSpace>, pieces: u64) -> Self {
-        let cut = |run: &Range<u64>| {
-            let step = (run.end - run.start).div_ceil(pieces).max(1);
-            let end = run.end;
-            (run.start..end).step_by(step as usize).map(move |start| start..end.min(start + step))
-        };
-        let finer = |layer: &LayerInfo| {
-            let runs: Vec<Range<u64>> = layer.shards.iter().flat_map(cut).collect();
-            LayerInfo { shards: runs.clone(), parts: runs, ..layer.clone() }
-        };
-        let layers: Vec<LayerInfo> = space.layers().iter().map(finer).collect();
-        let forward = (0..layers.len()).map(|at| (Pass::Forward, at));
-        let passes = forward.chain((0..layers.len()).rev().map(|at| (Pass::Backward, at)));
-        let stage = |(number, (pass, at)): (u32, (Pass, usize))| Stage {
-            pass,
-            layers: at..at + 1,
-            parts: layers[at].shards.len() as u32,
-            after: number.checked_sub(1).into_iter().collect(),
-        };
-        let stages = (0..).zip(passes).map(stage).collect();
-        Self { space, layers, stages }
-    }
-
-    /// The files of a layer that lie beside part `part` of `parts`.
-    fn beside(&self, kind: ArtifactKind, at: Option<usize>, part: u32, parts: u32) -> Vec<ArtifactId> {
-        let Some(layer) = at.and_then(|at| self.layers.get(at)) else { return Vec::new() };
-        let count = layer.shards.len() as u32;
-        let middle = (u64::from(part) * u64::from(count) / u64::from(parts)) as u32;
-        let near = middle.saturating_sub(1)..(middle + 2).min(count);
-        near.map(|shard| ArtifactId { kind, layer: layer.layer, shard }).collect()
-    }
-}
-
-impl StateSpace for Cut {
-    fn name(&self) -> &TableName {
-        self.space.name()
-    }
-    fn layers(&self) -> &[LayerInfo] {
-        &self.layers
-    }
-    fn stages(&self) -> &[Stage] {
-        &self.stages
-    }
-    fn task(&self, task: TaskId) -> TaskPlan {
-        let stage = &self.stages[task.stage as usize];
-        let at = stage.layers.start;
-        let info = &self.layers[at];
-        let own = |kind| ArtifactId { kind, layer: info.layer, shard: task.part };
-        let beside = |kind, at| self.beside(kind, at, task.part, stage.parts);
-        let (inputs, outputs) = match stage.pass {
-            Pass::Forward => {
-                let before = [at.checked_sub(1), at.checked_sub(2)].map(|at| beside(ArtifactKind::Index, at));
-                (before.concat(), vec![own(ArtifactKind::Index)])
-            }
-            Pass::Backward => {
-                let above = [Some(at + 1), Some(at + 2)].map(|at| beside(ArtifactKind::Work, at));
-                let inputs = [above.concat(), vec![own(ArtifactKind::Index)]].concat();
-                (inputs, vec![own(ArtifactKind::Shard), own(ArtifactKind::Work)])
-            }
-        };
-        let run = &info.shards[task.part as usize];
-        TaskPlan { inputs, outputs, cost: run.end - run.start, memory_bytes: 1 << 30 }
-    }
-    fn scalar_columns(&self) -> &'static [&'static str] {
-        self.space.scalar_columns()
-    }
-    fn dist_columns(&self) -> &'static [&'static str] {
-        self.space.dist_columns()
-    }
-    fn aim(&self) -> Aim {
-        self.space.aim()
-    }
-    fn run(&self, _task: TaskId, _io: &dyn TaskIo) -> Result<(), TaskError> {
-        Err(TaskError::Stopped)
-    }
-    fn rank(&self, position: Position) -> Option<Key> {
-        self.space.rank(position)
-    }
-    fn unrank(&self, key: Key) -> Option<Position> {
-        self.space.unrank(key)
-    }
-    fn canonical(&self, position: Position) -> Position {
-        self.space.canonical(position)
-    }
-    fn outcomes(&self, key: Position) -> Vec<Outcome> {
-        self.space.outcomes(key)
-    }
-    fn choices(&self, state: Position) -> Vec<Choice> {
-        self.space.choices(state)
-    }
-    fn terminal_value(&self, state: Position) -> f64 {
-        self.space.terminal_value(state)
-    }
-    fn starts(&self) -> Vec<Outcome> {
-        self.space.starts()
-    }
-    fn starts_are_states(&self) -> bool {
-        self.space.starts_are_states()
-    }
-    fn parse(&self, text: &str) -> Result<Position, PositionError> {
-        self.space.parse(text)
-    }
-    fn format(&self, position: Position) -> String {
-        self.space.format(position)
-    }
-    fn standing(&self, position: Position, table: &dyn TableReader) -> Result<Standing, ReadError> {
-        self.space.standing(position, table)
-    }
-}
-
 /// Seconds that a unit of cost takes on one core, by pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -148,6 +24,8 @@ pub struct Pace {
     pub forward: f64,
     /// Evaluating.
     pub backward: f64,
+    /// How many times as long as that the tasks take of a stage that has several.
+    pub shared: f64,
 }
 
 /// What no schedule can beat.
@@ -196,11 +74,12 @@ impl World {
 
     fn seconds(&self, task: TaskIndex) -> f64 {
         let planned = &self.plan.tasks[task];
-        let pace = match self.plan.stages[planned.id.stage as usize].pass {
+        let stage = &self.plan.stages[planned.id.stage as usize];
+        let pace = match stage.pass {
             Pass::Forward => self.pace.forward,
             Pass::Backward => self.pace.backward,
         };
-        planned.plan.cost as f64 * pace
+        planned.plan.cost as f64 * pace * if stage.tasks.len() > 1 { self.pace.shared } else { 1.0 }
     }
 
     /// What no schedule on so many workers can beat.
@@ -224,7 +103,7 @@ impl World {
         Bounds { work, critical_path: last(ends), chain: last(chains) }
     }
 
-    /// Builds with workers of one core each, which ask whenever something may have become ready, as real ones do.
+    /// Builds with workers that are all as fast, which ask whenever something may have become ready, as real ones do.
     pub fn run(&self, workers: usize) -> Ran {
         let mut scheduler = Scheduler::new(Arc::clone(&self.plan), POLICY, Restored { epoch: 1, ..Restored::default() });
         let people: Vec<Worker> =

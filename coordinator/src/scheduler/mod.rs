@@ -151,6 +151,8 @@ struct Lease {
     attempt: u32,
     since: Duration,
     expires: Duration,
+    /// When the worker has last said how far it is, if it has.
+    told: Option<Duration>,
     positions: u64,
     layer: Option<u32>,
     /// Its result was handed in, and its record could not be written: it will be handed in again.
@@ -360,7 +362,17 @@ impl Scheduler {
         let expires = now + self.policy.lease;
         self.leases.insert(
             token,
-            Lease { task, worker: worker.clone(), attempt, since: now, expires, positions: 0, layer: None, is_finished: false },
+            Lease {
+                task,
+                worker: worker.clone(),
+                attempt,
+                since: now,
+                expires,
+                told: None,
+                positions: 0,
+                layer: None,
+                is_finished: false,
+            },
         );
         self.tasks[task] = TaskState::Leased;
         self.no_copy_before = None;
@@ -414,6 +426,7 @@ impl Scheduler {
         let in_plan = self.plan.layer(strata_games::Layer(layer)).is_some();
         let lease = self.leases.get_mut(&token).expect("the lease was just found");
         lease.expires = now + self.policy.lease;
+        lease.told = Some(now);
         if positions > lease.positions {
             lease.positions = positions;
             self.no_copy_before = None;

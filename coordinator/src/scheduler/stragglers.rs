@@ -1,7 +1,7 @@
 //! Second copies of tasks whose workers are slow, for workers that have nothing else to do.
 //!
 //! A copy pays when it would be finished before the first: when what is left to the first, at the pace it has shown, takes longer than the
-//! whole task at the pace of the others. Both do the same, so whichever result comes first is taken, and the other is the same or is refused.
+//! whole task at the pace of the others. How far it is its worker says now and then, so the pace is that of the time until it last said so. Both do the same, so whichever result comes first is taken, and the other is the same or is refused.
 
 use super::{Assignment, Lease, Phase, Scheduler, TaskState, Worker};
 use crate::plan::TaskIndex;
@@ -68,19 +68,33 @@ impl Scheduler {
         Some((usual, all.map_or(1.0, |all| (all / lease.positions as f64 - 1.0).max(0.0))))
     }
 
+    /// When the worker has last said how far it is, if that is more than nothing.
+    fn told(&self, lease: &Lease) -> Option<Duration> {
+        lease.told.filter(|_| lease.positions > 0)
+    }
+
     /// Seconds by which a copy of a task that is leased would be finished earlier; `None` when it does not pay.
     fn gain(&self, now: Duration, lease: &Lease) -> Option<f64> {
         let (usual, to_go) = self.outlook(lease)?;
-        let taken = now.checked_sub(lease.since).filter(|&taken| taken >= WORTH_A_COPY)?.as_secs_f64();
-        let left = taken * to_go;
+        let taken = now.checked_sub(lease.since).filter(|&taken| taken >= WORTH_A_COPY)?;
+        let left = match self.told(lease).filter(|&told| now <= told + self.policy.lease / 2) {
+            Some(told) => (told - lease.since).as_secs_f64() * to_go - (now.saturating_sub(told)).as_secs_f64(),
+            // It is silent: it may stand still.
+            None => taken.as_secs_f64() * to_go,
+        };
         (left > MARGIN * usual).then_some(left - usual)
     }
 
     /// Before which a copy of a task that is leased does not pay, if nothing new is heard of it; `None` when it never does.
     fn pays_from(&self, lease: &Lease) -> Option<Duration> {
         let (usual, to_go) = self.outlook(lease)?;
-        let taken = Duration::try_from_secs_f64(MARGIN * usual / to_go).ok()?;
-        Some(lease.since + taken.max(WORTH_A_COPY))
+        let silent = Duration::try_from_secs_f64(MARGIN * usual / to_go).ok().map(|taken| lease.since + taken);
+        let from = match self.told(lease) {
+            Some(told) if (told - lease.since).as_secs_f64() * to_go > MARGIN * usual => told,
+            Some(told) => silent?.max(told + self.policy.lease / 2),
+            None => silent?,
+        };
+        Some(from.max(lease.since + WORTH_A_COPY))
     }
 
     /// The leased task of which a copy by this worker pays most. No task has more than two leases.

@@ -100,7 +100,11 @@ impl Kind {
     /// The way that is read fastest, and its length in bits.
     #[inline(always)]
     pub(super) fn quickest(keys: u64, ranks: u64) -> (Self, u64) {
-        if keys * SPARSE < ranks || keys == ranks { Self::cheapest(keys, ranks) } else { (Kind::Bitmap, ranks + 16 * counts(ranks)) }
+        if keys * SPARSE < ranks || keys == ranks {
+            Self::cheapest(keys, ranks)
+        } else {
+            (Kind::Bitmap, ranks + 16 * counts(ranks))
+        }
     }
 }
 
