@@ -22,7 +22,7 @@ Examples:
   strata launch local --store tables --table 2048-3x3 a coordinator and two workers, which may be killed and started again
 
 Names of tables:
-  2048-RxC     R rows, C columns, 2 to 4 each; options +tile=T, +horizon=AGE, +four=P, +keep=play, +keep=stats
+  2048-RxC     R rows, C columns, 2 to 4 each; options +tile=T, +horizon=AGE, +four=P, +keep=play, +keep=stats, and for clusters +parts=N
   bearoff-PxC  P points, at most C checkers; option +doubles=P
   bearoff-PxCvD
                two players, one with at most C checkers and the other with at most D; option +doubles=P
