@@ -63,7 +63,7 @@ pub async fn directory(dir: &Path, name: &TableName) -> Result<Found, Failure> {
     let Some(job) = files.get("build/job.json").await.map_err(store)? else { return Ok(Found::Nothing) };
     match serde_json::from_slice::<serde_json::Value>(&job).ok().as_ref().and_then(|job| job.get("table")?.as_str()) {
         Some(there) => match there.parse::<TableName>() {
-            // Another stretch is another way to the same table; a build that is under way keeps to its own.
+            // Another stretch, or other parts, are another way to the same table; a build that is under way keeps to its own.
             Ok(begun) if begun.published() == name.published() => Ok(Found::Part(begun)),
             _ => Err(another(there)),
         },

@@ -238,13 +238,16 @@ pub(crate) async fn submit(core: &Arc<Core>, table: &str, priority: i32, paused:
     }
 
     let open = Arc::clone(&core.open);
-    let space = blocking_call({
+    // The plan of a large table takes seconds.
+    let (space, plan) = blocking_call({
         let name = name.clone();
-        move || open(&name)
+        move || {
+            let space = open(&name).map_err(Status::invalid_argument)?;
+            let plan = Plan::of(&*space).map_err(|error| Status::internal(error.to_string()))?;
+            Ok::<_, Status>((space, plan))
+        }
     })
-    .await?
-    .map_err(Status::invalid_argument)?;
-    let plan = Plan::of(&*space).map_err(|error| Status::internal(error.to_string()))?;
+    .await??;
     let (dir, lock) = blocking_call({
         let place = place.clone();
         move || open_dir(&place)

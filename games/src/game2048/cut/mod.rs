@@ -91,43 +91,22 @@ fn blocks_over(blocks: &Blocks, run: &Range<u64>) -> Range<usize> {
 }
 
 impl<const R: usize, const C: usize> Game2048<R, C> {
-    /// The runs of ranks of another age that hold all blocks with one row's sum larger by `more` than in some blocks, or smaller, and
-    /// perhaps some others.
-    fn beside(&self, of: &Blocks, blocks: &Range<usize>, other: &Blocks, more: i64) -> Vec<Range<u64>> {
-        let mut runs = Vec::new();
-        let mut add = |first: usize, lasts: Range<usize>| {
-            let at =
-                |last: usize| other.partition_point(|block| (usize::from(block.first), usize::from(block.last)) < (first, last));
-            let end = at(lasts.end.max(lasts.start));
-            runs.push(other.ranks_of(&(at(lasts.start)..end)));
-        };
-        let rows = &*self.rows;
-        let mut start = blocks.start;
-        while start < blocks.end {
-            let first = of[start].first;
-            let end = start + of[start..blocks.end].partition_point(|block| block.first == first);
-            let (low, high) = (usize::from(of[start].last), usize::from(of[end - 1].last));
-            let first = usize::from(first);
-            // The last row's sum is what it was, or another by then.
-            let changed = |last: usize| rows.sums.partition_point(|&sum| i64::from(sum) < i64::from(rows.sums[last]) + more);
-            let (lowest, highest) = (changed(low).min(low), changed(high).max(high));
-            add(first, lowest..highest.min(first) + 1);
-            if let Some(grown) = rows.sum_beside(first, more) {
-                add(grown, low..high.min(grown) + 1);
-                // The rows change places where the last one has the larger sum.
-                (low.max(grown + 1)..high + 1).for_each(|last| add(last, grown..grown + 1));
-            }
-            (first + 1..highest + 1).for_each(|sum| add(sum, first..first + 1));
-            start = end;
-        }
-        runs.retain(|run| run.start < run.end);
-        runs
+    /// A run of ranks of another age that holds all blocks with one row's sum larger by `more` than in some blocks, or smaller: their first rows
+    /// have the sums of those blocks' first rows, that one, or one between. A few rows' blocks are little of a part.
+    fn beside(&self, of: &Blocks, blocks: &Range<usize>, other: &Blocks, more: i64) -> Range<u64> {
+        let of = of.get(blocks.clone()).unwrap_or_default();
+        let (Some(first), Some(last)) = (of.first(), of.last()) else { return 0..0 };
+        let sums = &self.rows.sums;
+        let [lowest, highest] =
+            [(first, more.min(0)), (last, more.max(0))].map(|(block, more)| i64::from(sums[usize::from(block.first)]) + more);
+        let row = |sum: i64| other.partition_point(|block| i64::from(sums[usize::from(block.first)]) < sum);
+        other.ranks_of(&(row(lowest)..row(highest + 1)))
     }
 
     /// The parts of an age that hold what new tiles lead to, or come from, some blocks; `more` is what the sums differ by.
     fn parts_beside(&self, of: &Blocks, blocks: &Range<usize>, layer: usize, more: i64) -> Vec<u32> {
         let info = &self.layers[layer];
-        info.parts_with(&self.beside(of, blocks, &self.outline(info.layer.0), more))
+        info.parts_with(&[self.beside(of, blocks, &self.outline(info.layer.0), more)])
     }
 
     /// The layers whose afterstates new tiles take to a layer, and what the sums differ by.
