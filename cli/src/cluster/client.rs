@@ -31,8 +31,9 @@ pub struct ConnectArgs {
 
 /// Longest time that connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longest time that a call may take which is not held open.
-const CALL: Duration = Duration::from_secs(30);
+/// Longest time that a call may take which is not held open. Submitting a table whose ages are cut takes a coordinator ten seconds and more; one that is
+/// gone is noticed by keepalive.
+const CALL: Duration = Duration::from_secs(120);
 /// How often a file with an address is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
