@@ -74,9 +74,9 @@ impl LayerInfo {
         }
     }
 
-    /// The numbers of the parts with ranks in any of some runs, ascending.
-    pub fn parts_with(&self, runs: &[Range<u64>]) -> Vec<u32> {
-        let meets = |part: &Range<u64>| runs.iter().any(|run| run.start < part.end && part.start < run.end);
+    /// The numbers of the parts with ranks of a run, ascending.
+    pub fn parts_with(&self, run: &Range<u64>) -> Vec<u32> {
+        let meets = |part: &Range<u64>| run.start < part.end && part.start < run.end;
         (0..).zip(&self.parts).filter(|(_, part)| meets(part)).map(|(number, _)| number).collect()
     }
 

@@ -116,28 +116,8 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     ) -> Result<Valued<R, C>, TaskError> {
         let ranks = self.ranks(info.layer.0);
         let set = self.states_of(room, &ranks, known)?;
-        let mut values = room.array::<f64>(set.count() as usize)?;
-        for (shard, run) in (0..).zip(&info.parts) {
-            let Range { start: mut at, end } = set.view().numbers(run);
-            let (mut fits, mut held) = (true, 0);
-            let done = values.releaser();
-            io.read_work(info.layer, shard, &mut |part| {
-                match values.get_mut(at..at + part.len()) {
-                    Some(to) => to.copy_from_slice(part),
-                    None => fits = false,
-                }
-                at += part.len();
-                held += part.len();
-                if held >= HELD {
-                    done.release();
-                    held = 0;
-                }
-            })?;
-            if !fits || at != end {
-                return Err(other_states(info.layer));
-            }
-            done.release();
-        }
+        let parts = (0..info.parts.len() as u32).map(|part| (part, part));
+        let values = self.read_values(room.array::<f64>(set.count() as usize)?, info, set.view(), parts, io)?;
         Ok(Valued { ranks, set, values })
     }
 
@@ -257,9 +237,6 @@ pub(super) fn hand_over_part<const R: usize, const C: usize>(
     states.release();
     Ok(())
 }
-
-/// Values that are read before those in memory are released.
-const HELD: usize = 1 << 20;
 
 /// Values that were handed over are not those of the layer's states.
 #[derive(thiserror::Error, Debug)]

@@ -81,6 +81,18 @@ fn collect(room: &Room<'_>, universe: u64, mut fill: impl FnMut(AtomicBits<'_>, 
     Ok(Bitmap::from_words(words, universe))
 }
 
+/// The words of a run of ranks, which begins with one.
+pub(super) fn words_in(run: &Range<u64>) -> Range<usize> {
+    (run.start >> 6) as usize..run.end.div_ceil(64) as usize
+}
+
+/// A part of a set that covers a whole layer.
+pub(super) fn part_of(words: &[u64], run: &Range<u64>) -> Bitmap {
+    let mut part = Bitmap::new(run.end - run.start);
+    part.words_mut().copy_from_slice(&words[words_in(run)]);
+    part
+}
+
 /// Calls `f` with the parts of a layer's set that its files have.
 pub(super) fn for_parts(
     info: &LayerInfo,
@@ -91,11 +103,7 @@ pub(super) fn for_parts(
         return f(0, run, set);
     }
     for (number, run) in (0..).zip(&info.parts) {
-        let mut part = Bitmap::new(run.end - run.start);
-        let first = (run.start >> 6) as usize;
-        let words = part.words().len();
-        part.words_mut().copy_from_slice(&set.words()[first..first + words]);
-        f(number, run, &part)?;
+        f(number, run, &part_of(set.words(), run))?;
     }
     set.releaser().release();
     Ok(())

@@ -14,17 +14,19 @@ use super::{IndexError, MAX_UNIVERSE};
 /// Costs about one pass over the bits: measured 0.4 to 1 GB of bitmap a second on one core. Panics if `words` do not cover the universe or the
 /// universe is larger than [`MAX_UNIVERSE`]: both are mistakes of the caller, not of any input.
 pub fn encode_bits(words: &[u64], universe: u64) -> Vec<u8> {
-    assert!(universe <= MAX_UNIVERSE, "a universe of {universe} ranks is more than an index set holds ({MAX_UNIVERSE})");
-    assert!(universe.div_ceil(64) <= wide(words.len()), "{} words do not cover {universe} ranks", words.len());
-    run(EncodeBits { words, universe, choose: Kind::cheapest })
+    encode(words, universe, Kind::cheapest)
 }
 
 /// The same, for a set that is to be read soon, and fast: chunks that are not very sparse are bitmaps, which need not be decoded. Such a set is larger
 /// than it has to be, and [`IndexSet::check`](super::IndexSet::check) does not accept it.
 pub fn encode_quick(words: &[u64], universe: u64) -> Vec<u8> {
+    encode(words, universe, Kind::quickest)
+}
+
+fn encode(words: &[u64], universe: u64, choose: Choose) -> Vec<u8> {
     assert!(universe <= MAX_UNIVERSE, "a universe of {universe} ranks is more than an index set holds ({MAX_UNIVERSE})");
     assert!(universe.div_ceil(64) <= wide(words.len()), "{} words do not cover {universe} ranks", words.len());
-    run(EncodeBits { words, universe, choose: Kind::quickest })
+    run(EncodeBits { words, universe, choose })
 }
 
 /// How a chunk is written, and in how many bits, by its keys and ranks.

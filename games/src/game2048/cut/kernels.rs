@@ -3,7 +3,7 @@
 use super::super::after::Valued;
 use super::super::backward::{hand_over_part, other_states, put_samples};
 use super::super::bits::{Ranked, RankedBits, places};
-use super::super::forward::releasers;
+use super::super::forward::{part_of, releasers, words_in};
 use super::super::moves::Tally;
 use super::super::ranks::LayerRanks;
 use super::super::room::Room;
@@ -18,22 +18,13 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The words of a run of ranks, which begins with one.
-fn words_in(run: &Range<u64>) -> Range<usize> {
-    (run.start >> 6) as usize..run.end.div_ceil(64) as usize
-}
-
-/// A part of a set that covers a whole layer.
-fn part_of(words: &[u64], run: &Range<u64>) -> Bitmap {
-    let mut part = Bitmap::new(run.end - run.start);
-    part.words_mut().copy_from_slice(&words[words_in(run)]);
-    part
-}
-
 /// How many ranks of a run are in a set.
 fn count_in(words: &[u64], run: &Range<u64>) -> u64 {
     places(|at| words[at], run.clone()).count() as u64
 }
+
+/// Values that a thread reads before those in memory are released.
+const HELD: usize = 1 << 20;
 
 /// Cuts ascending runs out of a slice.
 fn slices<T>(mut rest: &mut [T], runs: impl Iterator<Item = Range<usize>>) -> Vec<&mut [T]> {
@@ -208,7 +199,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     }
 
     /// Reads the working values of the members of a set, of which each part is in a file.
-    fn read_values(
+    pub(in super::super) fn read_values(
         &self,
         mut values: Array<f64>,
         info: &LayerInfo,
@@ -220,13 +211,18 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         let (files, of_parts): (Vec<u32>, Vec<Range<usize>>) =
             files.map(|(part, number)| (number, set.numbers(&info.parts[part as usize]))).unzip();
         files.into_par_iter().zip(slices(&mut values, of_parts.into_iter())).try_for_each(|(number, to)| {
-            let (mut at, mut fits) = (0, true);
+            let (mut at, mut held, mut fits) = (0, 0, true);
             io.read_work(info.layer, number, &mut |values| {
                 match to.get_mut(at..at + values.len()) {
                     Some(to) => to.copy_from_slice(values),
                     None => fits = false,
                 }
                 at += values.len();
+                held += values.len();
+                if held >= HELD {
+                    done.release();
+                    held = 0;
+                }
             })?;
             done.release();
             if fits && at == to.len() { Ok(()) } else { Err(other_states(info.layer)) }
@@ -246,7 +242,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
         }
         let blocks = blocks_over(&ranks.blocks, run);
         let covered = ranks.ranks_of_blocks(&blocks);
-        let now = self.loaded_parts(&room, stage, at, &info.parts_with(std::slice::from_ref(&covered)), io)?;
+        let now = self.loaded_parts(&room, stage, at, &info.parts_with(&covered), io)?;
         let above = self.children_of_blocks(&room, at, &ranks, &blocks, io)?;
         let set = self.ranked(&room, &now.places, &covered)?;
         drop(now);

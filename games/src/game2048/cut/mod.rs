@@ -106,7 +106,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
     /// The parts of an age that hold what new tiles lead to, or come from, some blocks; `more` is what the sums differ by.
     fn parts_beside(&self, of: &Blocks, blocks: &Range<usize>, layer: usize, more: i64) -> Vec<u32> {
         let info = &self.layers[layer];
-        info.parts_with(&[self.beside(of, blocks, &self.outline(info.layer.0), more)])
+        info.parts_with(&self.beside(of, blocks, &self.outline(info.layer.0), more))
     }
 
     /// The layers whose afterstates new tiles take to a layer, and what the sums differ by.
@@ -155,7 +155,7 @@ impl<const R: usize, const C: usize> Game2048<R, C> {
             }
             Step::Value => {
                 let blocks = blocks_over(&outline, run);
-                let own = info.parts_with(&[outline.ranks_of(&blocks)]);
+                let own = info.parts_with(&outline.ranks_of(&blocks));
                 inputs.extend(own.into_iter().map(|part| set(at, part)));
                 for (layer, more) in self.children(at) {
                     inputs.extend(self.parts_beside(&outline, &blocks, layer, more).into_iter().map(|part| work(layer, part)));
