@@ -66,7 +66,7 @@ pub fn open_files(dir: &Path) -> Result<Table, OpenError> {
         Err(e) => return Err(OpenError::Other(Failure::failed(format!("cannot read {quoted}: {e}")))),
         Ok(_) => {}
     }
-    Table::open(dir).map_err(|e| match e {
+    Table::map(dir).map_err(|e| match e {
         TableError::Manifest { .. } => OpenError::Damaged(chain(&e)),
         TableError::NotATable { .. } => OpenError::Other(Failure::failed(e.to_string()).help(build)),
         _ => OpenError::Other(Failure::failed(chain(&e))),

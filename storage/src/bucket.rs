@@ -224,6 +224,18 @@ impl Bucket {
         Ok(())
     }
 
+    /// Some bytes of an object, which nobody has compared with anything.
+    pub(crate) async fn read_range(&self, path: &str, range: std::ops::Range<u64>) -> Result<Vec<u8>, Corruption> {
+        let object = self.objects().object(path).map_err(|error| Corruption::Malformed(error.to_string()))?;
+        let length = range.end - range.start;
+        match self.objects().store.get_range(&object, range).await {
+            Ok(bytes) if bytes.len() as u64 == length => Ok(bytes.into()),
+            Ok(_) => Err(Corruption::Malformed("it is shorter than it was".into())),
+            Err(object_store::Error::NotFound { .. }) => Err(Corruption::Missing),
+            Err(error) => Err(Corruption::Io(io::Error::other(error))),
+        }
+    }
+
     /// Reads an object piece by piece, and compares its length and its hash with its record's.
     pub(crate) async fn read_checked(
         &self,

@@ -20,8 +20,9 @@
 //! Scaled values are noise but for those that occur again, and 2048 has many of these: they are found as whole words, so the bytes
 //! stay in their order. Decompressing a group takes some 40 µs; [`Table`](crate::Table) keeps those it decompressed.
 
+use crate::blocks::{Piece, Pieces};
 use crate::error::Corruption;
-use crate::layout::{Codec, Group, checksum};
+use crate::layout::{Codec, Entry, Group, checksum};
 use crate::pack::Packed;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 /// The payload of a group as it was packed: in place, or decompressed.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload<'a> {
-    InPlace(&'a [u8]),
+    InPlace(Piece<'a>),
     Decompressed(Arc<[u8]>),
 }
 
@@ -87,15 +88,25 @@ pub(crate) fn encode(packed: Packed, compress: bool) -> Encoded {
 /// A group that was read and found to be what was written.
 pub(crate) struct Checked<'a> {
     pub(crate) group: Group,
-    pub(crate) payload: &'a [u8],
+    pub(crate) payload: Piece<'a>,
+}
+
+/// Reads the entry of group `number` of a section. Its checksum is not looked at.
+pub(crate) fn read_entry<'a>(section: &impl Pieces<'a>, number: u64, groups: u64) -> Result<Entry<'a>, Corruption> {
+    Group::read(section, number, groups)?
+        .ok_or_else(|| Corruption::Malformed(format!("entry {number} of the table of groups is not as the format says")))
 }
 
 /// Reads group `number` of a section and checks it. `checked` says that its checksum was found right before.
-pub(crate) fn read_group(section: &[u8], number: u64, groups: u64, checked: bool) -> Result<Checked<'_>, Corruption> {
-    let Some((group, entry, payload)) = Group::read(section, number, groups) else {
-        return Err(Corruption::Malformed(format!("entry {number} of the table of groups is not as the format says")));
-    };
-    if !checked && checksum(number, entry, payload) != group.crc {
+pub(crate) fn read_group<'a>(
+    section: &impl Pieces<'a>,
+    number: u64,
+    groups: u64,
+    checked: bool,
+) -> Result<Checked<'a>, Corruption> {
+    let Entry { group, entry, payload } = read_entry(section, number, groups)?;
+    let payload = section.piece(payload)?;
+    if !checked && checksum(number, &entry, &payload) != group.crc {
         return Err(Corruption::Checksum);
     }
     Ok(Checked { group, payload })
@@ -103,7 +114,7 @@ pub(crate) fn read_group(section: &[u8], number: u64, groups: u64, checked: bool
 
 impl<'a> Checked<'a> {
     /// The payload as it was packed: that of `keys` keys.
-    pub(crate) fn decode(&self, dist: bool, keys: u64) -> Result<Payload<'a>, Corruption> {
+    pub(crate) fn decode(self, dist: bool, keys: u64) -> Result<Payload<'a>, Corruption> {
         let wrong = || Corruption::Malformed("a group does not have the length that its keys need".to_owned());
         if !self.group.fits(dist, keys) {
             return Err(wrong());
@@ -113,7 +124,7 @@ impl<'a> Checked<'a> {
             Codec::Zstd => {
                 // Bounded by `fits`, whatever the compressed bytes say.
                 let length = usize::try_from(self.group.raw_length).map_err(|_| wrong())?;
-                let bytes = zstd::bulk::decompress(self.payload, length).map_err(|_| wrong())?;
+                let bytes = zstd::bulk::decompress(&self.payload, length).map_err(|_| wrong())?;
                 if bytes.len() != length {
                     return Err(wrong());
                 }
@@ -139,14 +150,14 @@ mod tests {
             let Encoded { group, payload } = encode(packed, compress);
             let group = group.sealed(0, &payload);
             let section = [payload, group.bytes().to_vec()].concat();
-            let read = read_group(&section, 0, 1, false).unwrap();
+            let read = read_group(&section.as_slice(), 0, 1, false).unwrap();
             prop_assert_eq!(read.group, group);
             prop_assert_eq!(read.decode(false, keys).unwrap().to_vec(), bytes);
-            prop_assert!(read_group(&section, 1, 1, false).is_err());
+            prop_assert!(read_group(&section.as_slice(), 1, 1, false).is_err());
             for at in 0..section.len() {
                 let mut section = section.clone();
                 section[at] ^= 1;
-                prop_assert!(read_group(&section, 0, 1, false).is_err());
+                prop_assert!(read_group(&section.as_slice(), 0, 1, false).is_err());
             }
         }
 
@@ -154,7 +165,7 @@ mod tests {
         fn any_bytes_are_a_group_or_are_refused(
             bytes in prop::collection::vec(any::<u8>(), 0..200), number in 0..4u64, groups in 0..4u64, dist: bool, keys in 0..5000u64,
         ) {
-            if let Ok(group) = read_group(&bytes, number, groups, true) {
+            if let Ok(group) = read_group(&bytes.as_slice(), number, groups, true) {
                 let _ = group.decode(dist, keys);
             }
         }

@@ -65,6 +65,14 @@ pub enum Corruption {
         /// The hash in the record.
         expected: crate::Digest,
     },
+    /// Some bytes are others than those that were published; the rest may be sound.
+    #[error("the bytes from {from} to {to} are not those that were published")]
+    Block {
+        /// Where they start.
+        from: u64,
+        /// Where they end.
+        to: u64,
+    },
     /// Bytes do not have the checksum that was written with them.
     #[error("the bytes do not have the checksum written with them")]
     Checksum,

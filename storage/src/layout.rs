@@ -4,6 +4,7 @@
 //! footer. The footer says where each of the others starts and ends and which CRC-32C it has, and ends with its own, at the very end of
 //! the file: a file is opened by reading its last 32 bytes. Everything here works on bytes that anybody may have written.
 
+use crate::blocks::{Piece, Pieces};
 use crate::error::{Corruption, Section};
 use crate::pack::{Form, max_dist_bytes, scalar_bytes};
 use crate::record::FileKind;
@@ -207,10 +208,11 @@ struct RawSpan {
     crc: u32,
 }
 
-fn read_footer(file: &[u8]) -> Result<Vec<RawSpan>, Fault> {
+fn read_footer<'a>(file: &impl Pieces<'a>) -> Result<Vec<RawSpan>, Fault> {
     let fault = |what| malformed(Section::Footer, what);
-    let trailer_at = file.len().checked_sub(TRAILER_BYTES).ok_or_else(|| fault("the file is too short to be a shard file"))?;
-    let trailer = &file[trailer_at..];
+    let piece = |range| file.piece(range).map_err(|cause| (Some(Section::Footer), cause));
+    let trailer_at = file.length().checked_sub(TRAILER_BYTES).ok_or_else(|| fault("the file is too short to be a shard file"))?;
+    let trailer = &piece(trailer_at..file.length())?;
     let (count, length, sum) = match (get_u64(trailer, 0), get_u64(trailer, 8), get_u32(trailer, 16), get_u32(trailer, 20)) {
         (Some(count), Some(length), Some(sum), Some(0)) if trailer.ends_with(&END) => (count, length, sum),
         _ => return Err(fault("it does not end like a shard file")),
@@ -220,15 +222,16 @@ fn read_footer(file: &[u8]) -> Result<Vec<RawSpan>, Fault> {
         .and_then(|count| count.checked_mul(SECTION_BYTES))
         .and_then(|entries| trailer_at.checked_sub(entries))
         .ok_or_else(|| fault("more sections than the file has room for"))?;
-    if crc(&file[footer_at..trailer_at + 16]) != sum {
+    let footer = piece(footer_at..trailer_at + 16)?;
+    if crc(&footer) != sum {
         return Err((Some(Section::Footer), Corruption::Checksum));
     }
-    if length != file.len() as u64 {
-        return Err((Some(Section::Footer), Corruption::Length { found: file.len() as u64, expected: length }));
+    if length != file.length() as u64 {
+        return Err((Some(Section::Footer), Corruption::Length { found: file.length() as u64, expected: length }));
     }
     let mut at = 0usize;
     let mut spans = Vec::new();
-    for entry in file[footer_at..trailer_at].chunks_exact(SECTION_BYTES) {
+    for entry in footer[..trailer_at - footer_at].chunks_exact(SECTION_BYTES) {
         let (Some(kind), Some(number), Some(offset), Some(length), Some(crc), Some(0)) =
             (get_u32(entry, 0), get_u32(entry, 4), get_u64(entry, 8), get_u64(entry, 16), get_u32(entry, 24), get_u32(entry, 28))
         else {
@@ -297,8 +300,9 @@ fn read_directory(bytes: &[u8]) -> Option<([u64; 4], Vec<ColumnInfo>)> {
 }
 
 /// Reads header, directory and footer, and checks their checksums. Looks at no index and no value.
-pub(crate) fn read_layout(file: &[u8]) -> Result<Layout, Fault> {
+pub(crate) fn read_layout<'a>(file: &impl Pieces<'a>) -> Result<Layout, Fault> {
     let spans = read_footer(file)?;
+    let piece = |span: &RawSpan, section| file.piece(span.range.clone()).map_err(|cause| (Some(section), cause));
     let order = |what| malformed(Section::Footer, what);
     let [header_span, directory_span, rest @ ..] = spans.as_slice() else {
         return Err(order("a shard file has at least a header and a directory"));
@@ -309,17 +313,17 @@ pub(crate) fn read_layout(file: &[u8]) -> Result<Layout, Fault> {
         if span.kind != kind {
             return Err(order("the sections are not in their order"));
         }
-        if crc(&file[span.range.clone()]) != span.crc {
+        if crc(&piece(span, section.clone())?) != span.crc {
             return Err((Some(section), Corruption::Checksum));
         }
     }
-    let (version, kind, layer, shard, table) = read_header(&file[header_span.range.clone()])
+    let (version, kind, layer, shard, table) = read_header(&piece(header_span, Section::Header)?)
         .ok_or_else(|| malformed(Section::Header, "it does not start like a shard file"))?;
     if version != VERSION {
         let what = format!("the file has version {version} of the format, this build reads version {VERSION}");
         return Err((Some(Section::Header), Corruption::Malformed(what)));
     }
-    let ([first_rank, universe, blocks, keys], infos) = read_directory(&file[directory_span.range.clone()])
+    let ([first_rank, universe, blocks, keys], infos) = read_directory(&piece(directory_span, Section::Directory)?)
         .ok_or_else(|| malformed(Section::Directory, "the directory is not as the format says"))?;
     let (index, column_spans) = match rest {
         [first, others @ ..] if first.kind == KIND_INDEX => {
@@ -360,7 +364,7 @@ pub(crate) fn read_layout(file: &[u8]) -> Result<Layout, Fault> {
 
 /// The sections whose bytes do not have their checksum; the footer alone when it is damaged itself.
 pub(crate) fn damaged_sections(file: &[u8]) -> Vec<Fault> {
-    let spans = match read_footer(file) {
+    let spans = match read_footer(&file) {
         Ok(spans) => spans,
         Err(fault) => return vec![fault],
     };
@@ -397,6 +401,15 @@ impl Codec {
             Codec::Zstd => 1,
         }
     }
+}
+
+/// A group as it was found.
+pub(crate) struct Entry<'a> {
+    pub(crate) group: Group,
+    /// Its bytes in the table of groups.
+    pub(crate) entry: Piece<'a>,
+    /// Where its payload is in the section.
+    pub(crate) payload: Range<usize>,
 }
 
 /// An entry of the table of groups.
@@ -438,12 +451,23 @@ impl Group {
         self
     }
 
-    /// Reads entry `number` of the table at the end of a section, and finds its payload. Checks only that it can be read; whether it
-    /// is what was written is for [`checksum`] to say.
-    pub(crate) fn read(section: &[u8], number: u64, groups: u64) -> Option<(Self, &[u8], &[u8])> {
-        let table = section.len().checked_sub(usize::try_from(groups).ok()?.checked_mul(GROUP_BYTES)?)?;
+    /// Where entry `number` is in a section of so many bytes, at whose end the table of groups is.
+    fn place(length: usize, number: u64, groups: u64) -> Option<(usize, Range<usize>)> {
+        let table = length.checked_sub(usize::try_from(groups).ok()?.checked_mul(GROUP_BYTES)?)?;
         let at = table.checked_add(usize::try_from(number).ok()?.checked_mul(GROUP_BYTES)?)?;
-        let entry = section.get(at..at.checked_add(GROUP_BYTES)?)?;
+        let end = at.checked_add(GROUP_BYTES).filter(|&end| end <= length)?;
+        Some((table, at..end))
+    }
+
+    /// Reads entry `number` of the table at the end of a section, and finds its payload; `None` where it is not as the format says. Checks
+    /// only that it can be read; whether it is what was written is for [`checksum`] to say.
+    pub(crate) fn read<'a>(section: &impl Pieces<'a>, number: u64, groups: u64) -> Result<Option<Entry<'a>>, Corruption> {
+        let Some((table, place)) = Self::place(section.length(), number, groups) else { return Ok(None) };
+        let entry = section.piece(place)?;
+        Ok(Self::parse(&entry, table).map(|(group, payload)| Entry { group, entry, payload }))
+    }
+
+    fn parse(entry: &[u8], table: usize) -> Option<(Self, Range<usize>)> {
         let group = Group {
             offset: get_u64(entry, 0)?,
             length: get_u32(entry, 8)?,
@@ -458,7 +482,7 @@ impl Group {
         let start = usize::try_from(group.offset).ok()?;
         let end = start.checked_add(usize::try_from(group.length).ok()?).filter(|&end| end <= table)?;
         let sane = entry[42..44] == [0, 0] && (group.codec != Codec::Raw || group.length == group.raw_length);
-        sane.then_some((group, entry, &section[start..end]))
+        sane.then_some((group, start..end))
     }
 
     /// Whether a payload of this length can be that of a group of so many keys.

@@ -12,6 +12,7 @@
 //!
 //! The bytes are described in docs/FORMAT.md.
 
+mod blocks;
 mod bucket;
 mod cache;
 mod column;
@@ -36,9 +37,11 @@ mod shard;
 mod shelf;
 mod sweep;
 mod table;
+mod tree;
 mod verify;
 mod writer;
 
+pub use blocks::Piece;
 pub use bucket::Bucket;
 pub use digest::{Digest, DigestError, hash_file};
 pub use dir::TableDir;

@@ -1,23 +1,28 @@
-//! The bytes of a file, read in place. The only unsafe code of the file layer is here.
+//! The bytes of a file, read in place; or a block at a time, where they must not be mapped. The only unsafe code of the file layer is here.
 //!
 //! A map of a file that somebody cuts short kills the process that touches the missing pages. So the length is compared with what it
 //! must be before the file is mapped, files are never changed once they have their name (docs/FORMAT.md, "What is assumed of the
 //! disk"), and what is not ours, such as records and the manifest, is never mapped.
 #![allow(unsafe_code)]
 
+use crate::blocks::{Piece, Pieces, Trusted};
+use crate::error::Corruption;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-/// Bytes that are mapped from a file, or owned.
+/// Bytes that are mapped from a file, or owned, or read when they are asked for.
 #[derive(Debug)]
 pub(crate) enum Bytes {
     /// A map of a whole file, for reading.
     Mapped(Mmap),
     /// Bytes from anywhere else.
     Owned(Vec<u8>),
+    /// Bytes that were compared with the hash of the file; read when they are asked for.
+    Trusted(Arc<dyn Trusted>),
 }
 
 /// Why a file was not mapped.
@@ -49,12 +54,18 @@ pub(crate) fn map(path: &Path, expected: Option<u64>) -> Result<Bytes, MapError>
 }
 
 impl Bytes {
-    /// The bytes.
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    /// The bytes, where they are in memory.
+    pub(crate) fn in_place(&self) -> Option<&[u8]> {
         match self {
-            Bytes::Mapped(map) => map,
-            Bytes::Owned(bytes) => bytes,
+            Bytes::Mapped(map) => Some(map),
+            Bytes::Owned(bytes) => Some(bytes),
+            Bytes::Trusted(_) => None,
         }
+    }
+
+    /// Whether they were compared with the hash of the file: no checksum tells more.
+    pub(crate) fn is_trusted(&self) -> bool {
+        matches!(self, Bytes::Trusted(_))
     }
 
     /// Tells the operating system that a range will be read from front to back soon. Only a hint.
@@ -96,5 +107,43 @@ impl Bytes {
             // A hint that is refused changes no answer.
             let _ = map.advise_range(advice, range.start, range.len());
         }
+    }
+}
+
+impl<'a> Pieces<'a> for &'a Bytes {
+    fn length(&self) -> usize {
+        match self {
+            Bytes::Mapped(map) => map.len(),
+            Bytes::Owned(bytes) => bytes.len(),
+            Bytes::Trusted(file) => file.length(),
+        }
+    }
+
+    #[inline]
+    fn piece(&self, range: Range<usize>) -> Result<Piece<'a>, Corruption> {
+        match self {
+            Bytes::Mapped(map) => Ok(Piece::Borrowed(&map[range])),
+            Bytes::Owned(bytes) => Ok(Piece::Borrowed(&bytes[range])),
+            Bytes::Trusted(file) => file.piece(range),
+        }
+    }
+}
+
+/// A section of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) bytes: &'a Bytes,
+    pub(crate) range: Range<usize>,
+}
+
+impl<'a> Pieces<'a> for Part<'a> {
+    fn length(&self) -> usize {
+        self.range.len()
+    }
+
+    #[inline]
+    fn piece(&self, range: Range<usize>) -> Result<Piece<'a>, Corruption> {
+        let start = self.range.start;
+        self.bytes.piece(start + range.start..start + range.end)
     }
 }

@@ -20,6 +20,7 @@
 //! A distribution is stored as the span from its first to its last entry that is not 0, each entry as a multiple of 1 / (2^32 - 1).
 
 use crate::layout::{get_f64, get_u16, get_u32};
+use std::ops::Range;
 
 /// Steps between the smallest and the largest value of a group.
 const STEPS: f64 = u32::MAX as f64;
@@ -247,6 +248,18 @@ pub(crate) fn scalar_bytes(form: Form, count: u64) -> u64 {
         Form::Fixed | Form::Single => count * 4,
         Form::Half => count * 2,
         Form::Choices => count.div_ceil(CHOICES_A_BYTE as u64),
+    }
+}
+
+/// Which bytes of a group have one scalar, and its number among those that they have.
+pub(crate) fn scalar_place(form: Form, i: usize) -> (Range<usize>, usize) {
+    let bytes = |each: usize| (i * each..(i + 1) * each, 0);
+    match form {
+        Form::Constant => (0..0, 0),
+        Form::Exact => bytes(8),
+        Form::Fixed | Form::Single => bytes(4),
+        Form::Half => bytes(2),
+        Form::Choices => (i / CHOICES_A_BYTE..i / CHOICES_A_BYTE + 1, i % CHOICES_A_BYTE),
     }
 }
 

@@ -1,17 +1,18 @@
-//! One shard file, read in place.
+//! One shard file, read in place from a memory map, or in blocks that were compared with its hash.
 //!
 //! Opening is O(1) in the size of the file: the length is compared with the record, the file mapped, and its header, directory and
 //! footer are checked. Everything else is checked when it is first needed: the whole index when [`ShardFile::index`] is first called,
 //! and a group of values when one of them is first read. So an answer never rests on a byte that was not checked since the file was
 //! opened, and the price is paid once.
 
+use crate::blocks::{Piece, Pieces, Trusted};
 use crate::cache::{FileId, GroupCache};
-use crate::column::{Checked, Payload, read_group};
+use crate::column::{Checked, Payload, read_entry, read_group};
 use crate::error::{Corruption, Section, ShardError};
-use crate::index::IndexSet;
-use crate::layout::{Codec, ColumnInfo, Fault, Layout, Span, crc, read_layout};
-use crate::map::{Bytes, MapError, map};
-use crate::pack::{DistGroup, Form, unpack_scalar, unpack_scalars};
+use crate::index::{HEAD, IndexSet, PieceSet};
+use crate::layout::{Codec, ColumnInfo, Entry, Fault, Group, Layout, Span, crc, read_layout};
+use crate::map::{Bytes, MapError, Part, map};
+use crate::pack::{DistGroup, Form, scalar_place, unpack_scalar, unpack_scalars};
 use crate::record::{FileKind, FileRecord};
 use std::io;
 use std::ops::Range;
@@ -60,6 +61,8 @@ pub struct ShardFile {
     bytes: Bytes,
     layout: Layout,
     index_checked: AtomicBool,
+    /// The header of the index, where it is read in pieces.
+    piece_set: OnceLock<PieceSet>,
     /// Where the values are that were found to be in one piece, and their form, by scalar column.
     in_place: Vec<OnceLock<(Form, Range<usize>)>>,
     /// For each column, one bit for each group whose checksum was found right.
@@ -91,11 +94,16 @@ impl ShardFile {
         Self::over(name, Bytes::Owned(bytes), expected)
     }
 
+    /// Reads a file whose bytes are compared with its hash before they are given out.
+    pub(crate) fn from_trusted(name: &Path, bytes: Arc<dyn Trusted>, expected: Option<&FileRecord>) -> Result<Self, ShardError> {
+        Self::over(name, Bytes::Trusted(bytes), expected)
+    }
+
     fn over(path: &Path, bytes: Bytes, expected: Option<&FileRecord>) -> Result<Self, ShardError> {
         let fail = |(section, cause): Fault| ShardError::new(path, section, cause);
-        let layout = read_layout(bytes.as_slice()).map_err(fail)?;
+        let layout = read_layout(&&bytes).map_err(fail)?;
         if let Some(record) = expected {
-            compare(&layout, bytes.as_slice().len() as u64, record).map_err(|(s, cause)| fail((Some(s), cause)))?;
+            compare(&layout, (&bytes).length() as u64, record).map_err(|(s, cause)| fail((Some(s), cause)))?;
         }
         let words =
             |info: &ColumnInfo| (0..layout.header.keys.div_ceil(info.group).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
@@ -112,6 +120,7 @@ impl ShardFile {
             bytes,
             layout,
             index_checked: AtomicBool::new(false),
+            piece_set: OnceLock::new(),
             cache: None,
         })
     }
@@ -157,20 +166,50 @@ impl ShardFile {
         ShardError::new(&self.path, None, Corruption::NoSuch { what, asked, have })
     }
 
-    /// Its keys, as ranks relative to the first rank it covers.
-    pub fn index(&self) -> Result<IndexSet<&[u8]>, ShardError> {
-        let Some(Span { range, crc: sum, .. }) = &self.layout.index else { return Err(self.no_such("index", 0, 0)) };
-        let bytes = &self.bytes.as_slice()[range.clone()];
+    /// The ordinal of a key, by its rank relative to the first rank the file covers; `None` where it is no key. A file that is read in blocks
+    /// reads only those that the answer needs.
+    pub fn find(&self, rank: u64) -> Result<Option<u64>, ShardError> {
+        if self.bytes.in_place().is_some() {
+            return Ok(self.index()?.find(rank));
+        }
+        let Some(span) = &self.layout.index else { return Err(self.no_such("index", 0, 0)) };
         let fail = |cause| self.fault(Section::Index, cause);
-        if !self.index_checked.load(Ordering::Acquire) {
+        let section = Part { bytes: &self.bytes, range: span.range.clone() };
+        let set = match self.piece_set.get() {
+            Some(set) => set,
+            None => {
+                let head = section.piece(0..HEAD.min(section.length())).map_err(fail)?;
+                let set = PieceSet::open(&head, section.length()).map_err(|error| fail(error.into()))?;
+                self.expect_keys(set.universe(), set.len())?;
+                self.piece_set.get_or_init(|| set)
+            }
+        };
+        set.find(rank, |range| section.piece(range)).map_err(fail)
+    }
+
+    /// Whether the index has as many ranks and keys as the directory says.
+    fn expect_keys(&self, universe: u64, keys: u64) -> Result<(), ShardError> {
+        same("the number of ranks", &universe, &self.header().universe)
+            .and_then(|()| same("the number of keys", &keys, &self.header().keys))
+            .map_err(|cause| self.fault(Section::Index, cause))
+    }
+
+    /// Its keys, as ranks relative to the first rank it covers. Of a file that is read in blocks all of the index is read, and is in memory as
+    /// long as the answer.
+    pub fn index(&self) -> Result<IndexSet<Piece<'_>>, ShardError> {
+        let Some(Span { range, crc: sum, .. }) = &self.layout.index else { return Err(self.no_such("index", 0, 0)) };
+        let fail = |cause| self.fault(Section::Index, cause);
+        let is_checked = self.index_checked.load(Ordering::Acquire);
+        if !is_checked {
             self.bytes.will_read(range.clone());
-            if crc(bytes) != *sum {
+        }
+        let bytes = (&self.bytes).piece(range.clone()).map_err(fail)?;
+        if !is_checked {
+            if crc(&bytes) != *sum {
                 return Err(fail(Corruption::Checksum));
             }
             let set = IndexSet::open(bytes).map_err(|error| fail(error.into()))?;
-            same("the number of ranks", &set.universe(), &self.header().universe)
-                .and_then(|()| same("the number of keys", &set.len(), &self.header().keys))
-                .map_err(fail)?;
+            self.expect_keys(set.universe(), set.len())?;
             self.index_checked.store(true, Ordering::Release);
             return Ok(set);
         }
@@ -181,13 +220,22 @@ impl ShardFile {
     pub fn scalar(&self, column: usize, ordinal: u64) -> Result<Bounded, ShardError> {
         let column = self.column("scalar column", &self.scalar_columns, column)?;
         let (number, at, keys) = column.place(ordinal)?;
-        let checked = column.group(number)?;
-        let bytes = column.payload(number, &checked, keys)?;
-        let group = checked.group;
-        match unpack_scalar(group.form, group.base, group.step, &bytes, at) {
-            Some(value) => Ok(Bounded { value, error: group.error }),
-            None => Err(column.fault(Corruption::Malformed("a group is shorter than its keys need".into()))),
+        let short = || column.fault(Corruption::Malformed("a group is shorter than its keys need".into()));
+        if self.bytes.is_trusted() {
+            // Nothing but the value is needed of a group that is not compressed.
+            let Entry { group, payload, .. } =
+                read_entry(&column.section, number, column.groups()).map_err(|cause| column.fault(cause))?;
+            if group.codec == Codec::Raw && group.fits(false, keys) {
+                let (place, at) = scalar_place(group.form, at);
+                let place = payload.start + place.start..payload.start + place.end;
+                let bytes = column.section.piece(place).map_err(|cause| column.fault(cause))?;
+                let value = unpack_scalar(group.form, group.base, group.step, &bytes, at).ok_or_else(short)?;
+                return Ok(Bounded { value, error: group.error });
+            }
         }
+        let (group, bytes) = column.payload(number, keys)?;
+        let value = unpack_scalar(group.form, group.base, group.step, &bytes, at).ok_or_else(short)?;
+        Ok(Bounded { value, error: group.error })
     }
 
     /// All values of a scalar column, in the order of the keys.
@@ -202,8 +250,8 @@ impl ShardFile {
         let column = self.column("scalar column", &self.scalar_columns, column)?;
         let mut values = Vec::new();
         column.each_group(|checked, keys| {
-            let bytes = checked.decode(false, keys)?;
             let group = checked.group;
+            let bytes = checked.decode(false, keys)?;
             values.clear();
             // At most 65,536 keys in a group.
             unpack_scalars(group.form, group.base, group.step, &bytes, usize::try_from(keys).unwrap_or(0), &mut values);
@@ -235,8 +283,8 @@ impl ShardFile {
                 self.in_place[column].get_or_init(|| (form, range)).clone()
             }
         };
-        match bytemuck::try_cast_slice(&self.bytes.as_slice()[range]) {
-            Ok(values) if found == form => Ok(values),
+        match self.bytes.in_place().map(|bytes| bytemuck::try_cast_slice(&bytes[range])) {
+            Some(Ok(values)) if found == form => Ok(values),
             _ => Err(malformed()),
         }
     }
@@ -256,12 +304,11 @@ impl ShardFile {
     pub fn dist(&self, column: usize, ordinal: u64) -> Result<(usize, Vec<f64>), ShardError> {
         let column = self.column("distribution column", &self.dist_columns, column)?;
         let (number, at, keys) = column.place(ordinal)?;
-        let checked = column.group(number)?;
-        let bytes = column.payload(number, &checked, keys)?;
+        let (group, bytes) = column.payload(number, keys)?;
         let mut entries = Vec::new();
         let first = usize::try_from(keys)
             .ok()
-            .and_then(|keys| DistGroup::parse(checked.group.form, &bytes, keys))
+            .and_then(|keys| DistGroup::parse(group.form, &bytes, keys))
             .and_then(|group| group.read(at, &mut entries))
             .ok_or_else(|| column.fault(Corruption::Malformed(NOT_A_GROUP.into())))?;
         Ok((usize::from(first), entries))
@@ -275,9 +322,10 @@ impl ShardFile {
         let (mut ends, mut firsts, mut values) = (Vec::new(), Vec::new(), Vec::new());
         column.each_group(|checked, keys| {
             let wrong = || Corruption::Malformed(NOT_A_GROUP.into());
+            let form = checked.group.form;
             let bytes = checked.decode(true, keys)?;
             let keys = usize::try_from(keys).map_err(|_| wrong())?;
-            let group = DistGroup::parse(checked.group.form, &bytes, keys).ok_or_else(wrong)?;
+            let group = DistGroup::parse(form, &bytes, keys).ok_or_else(wrong)?;
             for i in 0..keys {
                 firsts.push(group.read(i, &mut values).ok_or_else(wrong)?);
                 ends.push(values.len() as u64);
@@ -291,7 +339,7 @@ impl ShardFile {
         match numbers.get(column) {
             Some(&number) => {
                 let (info, span) = &self.layout.columns[number];
-                Ok(Column { file: self, number, info, span, bytes: &self.bytes.as_slice()[span.range.clone()] })
+                Ok(Column { file: self, number, info, span, section: Part { bytes: &self.bytes, range: span.range.clone() } })
             }
             None => Err(self.no_such(what, column as u64, numbers.len() as u64)),
         }
@@ -306,7 +354,7 @@ struct Column<'a> {
     number: usize,
     info: &'a ColumnInfo,
     span: &'a Span,
-    bytes: &'a [u8],
+    section: Part<'a>,
 }
 
 impl<'a> Column<'a> {
@@ -318,7 +366,7 @@ impl<'a> Column<'a> {
     fn one_piece(&self, form: Form) -> Result<Option<Range<usize>>, ShardError> {
         let mut end = 0;
         for number in 0..self.groups() {
-            let group = read_group(self.bytes, number, self.groups(), true).map_err(|cause| self.fault(cause))?.group;
+            let group = read_entry(&self.section, number, self.groups()).map_err(|cause| self.fault(cause))?.group;
             let is_next = group.offset == end && group.fits(false, self.keys_in(number));
             if group.form != form || group.codec != Codec::Raw || !is_next {
                 return Ok(None);
@@ -353,31 +401,34 @@ impl<'a> Column<'a> {
     fn group(&self, number: u64) -> Result<Checked<'a>, ShardError> {
         let word = usize::try_from(number / 64).ok().and_then(|i| self.file.groups_checked[self.number].get(i));
         let bit = 1 << (number % 64);
-        let before = word.is_some_and(|word| word.load(Ordering::Acquire) & bit != 0);
-        let checked = read_group(self.bytes, number, self.groups(), before).map_err(|cause| self.fault(cause))?;
+        let before = self.file.bytes.is_trusted() || word.is_some_and(|word| word.load(Ordering::Acquire) & bit != 0);
+        let checked = read_group(&self.section, number, self.groups(), before).map_err(|cause| self.fault(cause))?;
         if let Some(word) = word.filter(|_| !before) {
             word.fetch_or(bit, Ordering::Release);
         }
         Ok(checked)
     }
 
-    /// The payload of a group, from the cache if it was decompressed before.
-    fn payload(&self, number: u64, checked: &Checked<'a>, keys: u64) -> Result<Payload<'a>, ShardError> {
-        let decode = || checked.decode(self.info.dist, keys).map_err(|cause| self.fault(cause));
-        match &self.file.cache {
-            Some((cache, file)) if checked.group.codec == Codec::Zstd => {
-                let key = (*file, self.number, number);
-                if let Some(bytes) = cache.get(key) {
-                    return Ok(Payload::Decompressed(bytes));
-                }
-                let payload = decode()?;
-                if let Payload::Decompressed(bytes) = &payload {
-                    cache.put(key, bytes.clone());
-                }
-                Ok(payload)
-            }
-            _ => decode(),
+    /// A group with its payload, from the cache if it was decompressed before.
+    fn payload(&self, number: u64, keys: u64) -> Result<(Group, Payload<'a>), ShardError> {
+        let group = read_entry(&self.section, number, self.groups()).map_err(|cause| self.fault(cause))?.group;
+        let kept = self
+            .file
+            .cache
+            .as_ref()
+            .filter(|_| group.codec == Codec::Zstd)
+            .map(|(cache, file)| (cache, (*file, self.number, number)));
+        if let Some(bytes) = kept.and_then(|(cache, key)| cache.get(key)) {
+            // It was checked when it was decompressed.
+            return Ok((group, Payload::Decompressed(bytes)));
         }
+        let checked = self.group(number)?;
+        let group = checked.group;
+        let payload = checked.decode(self.info.dist, keys).map_err(|cause| self.fault(cause))?;
+        if let (Some((cache, key)), Payload::Decompressed(bytes)) = (kept, &payload) {
+            cache.put(key, bytes.clone());
+        }
+        Ok((group, payload))
     }
 
     /// Reads the column from front to back. The whole section is not asked of the disk at once: it may be larger than memory.

@@ -1,9 +1,17 @@
 //! A complete table, opened for answers.
+//!
+//! Two ways of reading, with the same answers. [`Table::open`] and [`Table::at`] read blocks of 16 KiB by position, each compared with the root of
+//! the table before it is used, from a disk or over a network: whatever happens to the files, an answer is right or an error. [`Table::map`]
+//! maps the files, which is several times as fast from memory, and believes checksums: for files that nobody changes.
 
+use crate::blocks::{Blocks, Origin};
+use crate::bucket::Bucket;
 use crate::cache::GroupCache;
-use crate::error::{Corruption, ShardError};
+use crate::error::{Corruption, ShardError, StoreError};
 use crate::manifest::{Manifest, ManifestError, ManifestLayer, ManifestShard};
+use crate::place::Place;
 use crate::shard::{Bounded, ShardFile};
+use crate::tree::Trees;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -41,6 +49,9 @@ pub enum TableError {
         /// Why.
         source: io::Error,
     },
+    /// An object store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Longest manifest that is read. One of a table of a million shards is shorter.
@@ -64,10 +75,22 @@ pub(crate) fn read_small(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// How the files of a table are read.
+#[derive(Debug)]
+enum Access {
+    /// Mapped.
+    Map,
+    /// In blocks, from a folder.
+    Folder(Option<Trees>),
+    /// In blocks, from an object store.
+    Bucket(Bucket, String, Option<Trees>),
+}
+
 /// A complete table, opened for answers. May be used by many threads.
 #[derive(Debug)]
 pub struct Table {
     root: PathBuf,
+    access: Access,
     manifest: Manifest,
     /// The files that were needed so far, one place for each shard of each layer.
     files: Vec<Vec<OnceLock<Arc<ShardFile>>>>,
@@ -75,12 +98,40 @@ pub struct Table {
     cache: Arc<GroupCache>,
 }
 
-/// Bytes of decompressed groups that a table keeps, unless told otherwise.
+/// Bytes of blocks and decompressed groups that a table keeps, unless told otherwise.
 const CACHE_BYTES: u64 = 256 << 20;
 
 impl Table {
-    /// Opens a complete table: reads and checks its manifest, and opens no shard.
+    /// Opens a complete table: reads and checks its manifest, and opens no shard. Its files are read by position, in blocks that are compared
+    /// with the root before they are used. Where the table has no `TREES` (only published ones do), a shard is read once as a whole when it is
+    /// first needed.
     pub fn open(root: &Path) -> Result<Self, TableError> {
+        let table = Self::map(root)?;
+        let trees = Trees::of(&table.manifest);
+        let there = fs::metadata(table.root.join(TREES)).is_ok_and(|found| found.is_file() && found.len() == trees.length);
+        Ok(Self { access: Access::Folder(there.then_some(trees)), ..table })
+    }
+
+    /// Opens a complete table wherever it is. Blocks, outside any runtime, where that is an object store.
+    pub fn at(place: &Place) -> Result<Self, TableError> {
+        let (bucket, table) = match place {
+            Place::Folder(folder) => return Self::open(folder),
+            Place::Bucket(bucket, table) => (bucket, table),
+        };
+        let path = place.shown();
+        let bytes = match bucket.block_on(place.get("table.json"))? {
+            Some(bytes) => bytes,
+            None if bucket.block_on(place.get("build/job.json"))?.is_some() => return Err(TableError::Unfinished { path }),
+            None => return Err(TableError::NotATable { path }),
+        };
+        let manifest = Manifest::parse(&bytes).map_err(|cause| TableError::Manifest { path: path.clone(), cause })?;
+        let trees = Trees::of(&manifest);
+        let there = bucket.block_on(bucket.objects().under(table)?.length(TREES))? == Some(trees.length);
+        Ok(Self::over(path, manifest, Access::Bucket(bucket.clone(), table.clone(), there.then_some(trees))))
+    }
+
+    /// Opens a complete table whose files nobody changes: they are mapped. A file that is cut short while it is mapped ends the process.
+    pub fn map(root: &Path) -> Result<Self, TableError> {
         let path = root.join("table.json");
         let bytes = match read_small(&path) {
             Ok(Some(bytes)) => bytes,
@@ -90,17 +141,21 @@ impl Table {
         };
         let manifest = Manifest::parse(&bytes).map_err(|cause| TableError::Manifest { path: root.to_owned(), cause })?;
         let root = fs::canonicalize(root).map_err(|source| TableError::Io { path: root.to_owned(), source })?;
-        let places = |layer: &ManifestLayer| layer.shards.iter().map(|_| OnceLock::new()).collect();
-        let cache = Arc::new(GroupCache::new(CACHE_BYTES));
-        Ok(Self { root, files: manifest.layers.iter().map(places).collect(), manifest, cache })
+        Ok(Self::over(root, manifest, Access::Map))
     }
 
-    /// The directory.
+    fn over(root: PathBuf, manifest: Manifest, access: Access) -> Self {
+        let places = |layer: &ManifestLayer| layer.shards.iter().map(|_| OnceLock::new()).collect();
+        let cache = Arc::new(GroupCache::new(CACHE_BYTES));
+        Self { root, access, files: manifest.layers.iter().map(places).collect(), manifest, cache }
+    }
+
+    /// The directory, or what people call the place.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Keeps at most about so many bytes of decompressed values in memory (256 MiB unless told otherwise). Where columns are compressed
+    /// Keeps at most about so many bytes of blocks and decompressed values in memory (256 MiB unless told otherwise). Where columns are compressed
     /// a value that is not kept costs the decompression of its group, some 40 µs.
     pub fn with_cache_bytes(mut self, bytes: u64) -> Self {
         self.cache = Arc::new(GroupCache::new(bytes));
@@ -122,7 +177,7 @@ impl Table {
         let position = found.shards.partition_point(|shard| shard.first_rank <= rank);
         let Some(shard) = position.checked_sub(1).map(|i| &found.shards[i]) else { return Ok(None) };
         let file = self.shard(layer, shard.shard)?;
-        let ordinal = file.index()?.find(rank - shard.first_rank);
+        let ordinal = file.find(rank - shard.first_rank)?;
         Ok(ordinal.map(|ordinal| (shard.shard, ordinal)))
     }
 
@@ -151,11 +206,35 @@ impl Table {
             return Ok(file.clone());
         }
         // Two threads may open it at the same time; one of the maps is kept.
-        let file = open_published(&self.root, &self.manifest, layer, &shards[number])?;
+        let file = self.open_shard(position, number)?;
         let file = Arc::new(file.with_cache(&self.cache));
         Ok(place.get_or_init(|| file).clone())
     }
+
+    /// Opens a shard by the positions of its layer and its own.
+    fn open_shard(&self, layer: usize, number: usize) -> Result<ShardFile, ShardError> {
+        let (of, shard) = (&self.manifest.layers[layer], &self.manifest.layers[layer].shards[number]);
+        let trees = match &self.access {
+            Access::Map => return open_published(&self.root, &self.manifest, of.layer, shard),
+            Access::Folder(trees) | Access::Bucket(_, _, trees) => trees,
+        };
+        let origin = |path: &str| match &self.access {
+            Access::Bucket(bucket, table, _) => Origin::Object(bucket.clone(), format!("{table}/{path}")),
+            _ => Origin::File(self.root.join(path)),
+        };
+        let path = self.root.join(&shard.path);
+        let range = trees.as_ref().and_then(|trees| trees.range(layer, number, shard.bytes));
+        // What cannot be read there is made from the file.
+        let values = range.and_then(|range| origin(TREES).read(range).ok());
+        let blocks = Blocks::open(origin(&shard.path), shard.bytes, shard.blake3, values, &self.cache)
+            .map_err(|cause| ShardError::new(&path, None, cause))?;
+        let file = ShardFile::from_trusted(&path, Arc::new(blocks), Some(&shard.record(of.layer)))?;
+        expect(file, &self.manifest, shard)
+    }
 }
+
+/// The chaining values of the larger shards of a published table.
+pub(crate) const TREES: &str = "TREES";
 
 /// Opens a published shard, and compares it with everything that the manifest says of it.
 pub(crate) fn open_published(
@@ -165,7 +244,10 @@ pub(crate) fn open_published(
     shard: &ManifestShard,
 ) -> Result<ShardFile, ShardError> {
     let path = root.join(&shard.path);
-    let file = ShardFile::open(&path, Some(&shard.record(layer)))?;
+    expect(ShardFile::open(&path, Some(&shard.record(layer)))?, manifest, shard)
+}
+
+fn expect(file: ShardFile, manifest: &Manifest, shard: &ManifestShard) -> Result<ShardFile, ShardError> {
     file.expect_table(&manifest.table)?;
     file.expect_run(shard.first_rank, shard.universe, shard.blocks)?;
     file.expect_columns(&manifest.scalar_columns, &manifest.dist_columns)?;

@@ -286,7 +286,7 @@ impl Run<'_> {
 /// The sections of a damaged file that do not have their checksums; the file as a whole where all have.
 fn locate(file: &Path, bytes: u64, hash: Corruption) -> Vec<(Option<Section>, String)> {
     let Ok(map) = map(file, Some(bytes)) else { return vec![(None, hash.to_string())] };
-    let sections = damaged_sections(map.as_slice());
+    let sections = damaged_sections(map.in_place().unwrap_or_default());
     if sections.is_empty() {
         return vec![(None, format!("{hash}, although every section has its checksum: another file has this name"))];
     }

@@ -99,9 +99,10 @@ pub(super) fn stats(set: View<'_>) -> IndexStats {
             Kind::Gaps(_) => &mut out.gaps,
         };
         kind.chunks += 1;
-        kind.keys += chunk.keys;
+        kind.keys = kind.keys.saturating_add(chunk.keys);
         let end = if number + 1 < layout.chunks() { set.chunk(number + 1).body } else { layout.bodies() + layout.body_bytes };
-        kind.bytes += end.saturating_sub(chunk.body);
+        // Of a damaged set anything may be claimed.
+        kind.bytes = kind.bytes.saturating_add(end.saturating_sub(chunk.body));
     }
     out
 }

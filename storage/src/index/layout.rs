@@ -197,7 +197,11 @@ impl Layout {
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, IndexError> {
-        let found = wide(bytes.len());
+        Self::read_header(bytes, wide(bytes.len()))
+    }
+
+    /// From the first bytes of a set of `found` bytes.
+    pub(super) fn read_header(bytes: &[u8], found: u64) -> Result<Self, IndexError> {
         if found < HEADER_BYTES {
             return Err(IndexError::Length { expected: HEADER_BYTES, found });
         }

@@ -81,11 +81,13 @@ mod chunk;
 mod encode;
 mod iter;
 mod layout;
+mod pieces;
 mod prefetch;
 
 pub use check::{IndexStats, KindStats};
 pub use encode::{encode_bits, encode_quick, encode_sorted};
 pub use iter::Iter;
+pub(crate) use pieces::{HEAD, PieceSet};
 
 use bits::{Careful, Fixed, Source, index, wide, word};
 use chunk::Chunk;

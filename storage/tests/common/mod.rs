@@ -122,9 +122,14 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Asks a table for everything that was put in it. Every answer must be right or an error; returns how many errors there were.
+/// Asks a table for everything that was put in it, both ways of reading it. Every answer must be right or an error; returns the least number of errors
+/// there were.
 pub fn probe_everything(root: &Path, contents: &[Content]) -> Result<u32, String> {
-    let Ok(table) = Table::open(root) else { return Ok(1) };
+    let (Ok(read), Ok(mapped)) = (Table::open(root), Table::map(root)) else { return Ok(1) };
+    Ok(ask_everything(&read, contents)?.min(ask_everything(&mapped, contents)?))
+}
+
+fn ask_everything(table: &Table, contents: &[Content]) -> Result<u32, String> {
     let mut errors = 0;
     for content in contents {
         let mut keys = content.keys.iter().enumerate().peekable();

@@ -7,7 +7,7 @@ use super::{BellmanProblem, BellmanReport, Fault, ROUNDING};
 use std::ops::Range;
 use std::sync::Arc;
 use strata_games::{Aim, Bounded, Expansion, Key, Layer, Leaf, Position, Recursion, StateSpace};
-use strata_storage::{IndexSet, ShardError};
+use strata_storage::{IndexSet, Piece, ShardError};
 
 /// Keys whose choices are looked up together: about 40,000 look-ups in 2048, two megabytes with their answers.
 const TOGETHER: usize = 1024;
@@ -289,7 +289,7 @@ fn best(aim: Aim, leaves: &[Leaf], looked: &[Looked]) -> Result<(f64, f64), Reco
 }
 
 /// The ranks of keys, by their numbers.
-fn ranks_of(index: &IndexSet<&[u8]>, picked: &[u64], all: bool) -> Vec<u64> {
+fn ranks_of(index: &IndexSet<Piece<'_>>, picked: &[u64], all: bool) -> Vec<u64> {
     match picked.first().and_then(|&first| index.select(first)) {
         // Picked without gaps: one walk.
         Some(start) if all => index.iter_range(start..index.universe()).take(picked.len()).collect(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use strata_games::{Dists, Key, Layer, StateSpace};
-use strata_storage::{IndexSet, ManifestLayer, ShardError, ShardFile, Table};
+use strata_storage::{IndexSet, ManifestLayer, Piece, ShardError, ShardFile, Table};
 
 /// Most bytes of decoded values that are kept between windows.
 const MOST_BYTES: u64 = 1 << 30;
@@ -23,7 +23,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn index(&self) -> Result<IndexSet<&[u8]>, ShardError> {
+    pub(super) fn index(&self) -> Result<IndexSet<Piece<'_>>, ShardError> {
         self.file.index()
     }
 
