@@ -71,6 +71,9 @@ pub(crate) trait Trusted: Send + Sync + fmt::Debug {
 
     /// Some of them.
     fn piece(&self, range: Range<usize>) -> Result<Piece<'static>, Corruption>;
+
+    /// The chaining values of the blocks of the file, where they are known.
+    fn leaves(&self) -> Option<&Leaves>;
 }
 
 /// Where the bytes of a file come from.
@@ -188,11 +191,6 @@ impl Blocks {
         Ok(Self { origin, length, hash, leaves, cache: cache.clone(), file: FileId::next() })
     }
 
-    /// The chaining values of its blocks; `None` where it is one block.
-    pub(crate) fn leaves(&self) -> Option<&Leaves> {
-        self.leaves.as_ref()
-    }
-
     fn holds(&self, number: u64, bytes: &[u8]) -> bool {
         match &self.leaves {
             Some(leaves) => leaves.holds(number, bytes),
@@ -245,6 +243,10 @@ impl Trusted for Blocks {
             bytes.extend_from_slice(&block[start..end]);
         }
         Ok(Piece::Joined(bytes))
+    }
+
+    fn leaves(&self) -> Option<&Leaves> {
+        self.leaves.as_ref()
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::digest::Digest;
 use crate::dir::Publish;
 use crate::error::StoreError;
-use crate::json::{canonical_json, write_value};
+use crate::json::write_value;
 use crate::record::{FileKind, FileRecord, artifact_path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -300,12 +300,35 @@ impl Manifest {
         serde_json::to_value(self).unwrap_or(Value::Null)
     }
 
-    fn content_root(&self) -> Digest {
+    /// The canonical JSON of everything but the root, which is its BLAKE3.
+    pub(crate) fn content(&self) -> String {
         let mut value = self.to_value();
         if let Value::Object(members) = &mut value {
             members.remove("root");
         }
-        Digest::blake3(canonical_json(&value).unwrap_or_default().as_bytes())
+        let mut text = String::new();
+        write_value(&mut text, &value);
+        text
+    }
+
+    fn content_root(&self) -> Digest {
+        Digest::blake3(self.content().as_bytes())
+    }
+
+    /// A manifest from its content with an empty list of layers. Its sums are those of all layers, and it does not pass [`check`](Self::check).
+    pub(crate) fn without_layers(content: &str, root: Digest) -> Result<Self, ManifestError> {
+        let mut value: Value = serde_json::from_str(content)?;
+        if let Value::Object(members) = &mut value {
+            members.insert("root".into(), Value::String(root.to_string()));
+        }
+        let manifest: Self = serde_json::from_value(value)?;
+        if manifest.format != FORMAT {
+            return Err(ManifestError::Format(manifest.format));
+        }
+        if !manifest.layers.is_empty() {
+            return Err(ManifestError::Inconsistent("it has layers where there should be none".into()));
+        }
+        Ok(manifest)
     }
 
     fn sums(&self) -> Result<[u64; 7], ManifestError> {

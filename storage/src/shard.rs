@@ -125,6 +125,14 @@ impl ShardFile {
         })
     }
 
+    /// Its bytes, where they are compared with its hash before they are given out.
+    pub(crate) fn trusted(&self) -> Option<Arc<dyn Trusted>> {
+        match &self.bytes {
+            Bytes::Trusted(file) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
     /// Keeps decompressed groups in a cache that files share.
     pub(crate) fn with_cache(mut self, cache: &Arc<GroupCache>) -> Self {
         self.cache = Some((cache.clone(), FileId::next()));

@@ -4,18 +4,21 @@
 //! the table before it is used, from a disk or over a network: whatever happens to the files, an answer is right or an error. [`Table::map`]
 //! maps the files, which is several times as fast from memory, and believes checksums: for files that nobody changes.
 
-use crate::blocks::{Blocks, Origin};
+use crate::blocks::{Blocks, Origin, Trusted};
 use crate::bucket::Bucket;
 use crate::cache::GroupCache;
+use crate::digest::Digest;
 use crate::error::{Corruption, ShardError, StoreError};
 use crate::manifest::{Manifest, ManifestError, ManifestLayer, ManifestShard};
 use crate::place::Place;
+use crate::proof::{Log, Opened, Proof, ProofError, Proven, Recorded};
 use crate::shard::{Bounded, ShardFile};
-use crate::tree::Trees;
+use crate::tree::{TREES, Trees};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A directory that cannot be opened as a table.
 #[derive(thiserror::Error, Debug)]
@@ -84,6 +87,10 @@ enum Access {
     Folder(Option<Trees>),
     /// In blocks, from an object store.
     Bucket(Bucket, String, Option<Trees>),
+    /// As another table does, which has what was read before; what is read is written down for each shard.
+    Recording(Arc<Table>, Mutex<BTreeMap<(u32, u32), Log>>),
+    /// From a proof, which has a part of some shards.
+    Proof(BTreeMap<(u32, u32), Arc<Opened>>),
 }
 
 /// A complete table, opened for answers. May be used by many threads.
@@ -91,7 +98,7 @@ enum Access {
 pub struct Table {
     root: PathBuf,
     access: Access,
-    manifest: Manifest,
+    manifest: Arc<Manifest>,
     /// The files that were needed so far, one place for each shard of each layer.
     files: Vec<Vec<OnceLock<Arc<ShardFile>>>>,
     /// Decompressed groups of all of them.
@@ -127,7 +134,7 @@ impl Table {
         let manifest = Manifest::parse(&bytes).map_err(|cause| TableError::Manifest { path: path.clone(), cause })?;
         let trees = Trees::of(&manifest);
         let there = bucket.block_on(bucket.objects().under(table)?.length(TREES))? == Some(trees.length);
-        Ok(Self::over(path, manifest, Access::Bucket(bucket.clone(), table.clone(), there.then_some(trees))))
+        Ok(Self::over(path, Arc::new(manifest), Access::Bucket(bucket.clone(), table.clone(), there.then_some(trees))))
     }
 
     /// Opens a complete table whose files nobody changes: they are mapped. A file that is cut short while it is mapped ends the process.
@@ -141,10 +148,41 @@ impl Table {
         };
         let manifest = Manifest::parse(&bytes).map_err(|cause| TableError::Manifest { path: root.to_owned(), cause })?;
         let root = fs::canonicalize(root).map_err(|source| TableError::Io { path: root.to_owned(), source })?;
-        Ok(Self::over(root, manifest, Access::Map))
+        Ok(Self::over(root, Arc::new(manifest), Access::Map))
     }
 
-    fn over(root: PathBuf, manifest: Manifest, access: Access) -> Self {
+    /// The same table, to ask the questions of one proof. Shards are opened once, there.
+    pub fn recording(self: &Arc<Self>) -> Self {
+        Self::over(self.root.clone(), self.manifest.clone(), Access::Recording(self.clone(), Mutex::default()))
+    }
+
+    /// A proof of everything that was read of a [`recording`](Self::recording) table.
+    ///
+    /// # Errors
+    /// When a shard cannot be read, or this is no such table.
+    pub fn proof(&self) -> Result<Proof, ShardError> {
+        let Access::Recording(of, logs) = &self.access else {
+            let cause = Corruption::Malformed("nothing was written down that could be proven".into());
+            return Err(ShardError::new(&self.root, None, cause));
+        };
+        let logs = logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = logs.iter().map(|(&(layer, shard), log)| {
+            let read = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Ok((layer, shard, of.trusted(layer, shard)?, read))
+        });
+        Proof::of(&self.manifest, read.collect::<Result<Vec<_>, ShardError>>()?)
+    }
+
+    /// The part of a table that a proof has, once it is clear that it belongs to a root. What the proof does not have is an error.
+    ///
+    /// # Errors
+    /// See [`ProofError`].
+    pub fn of_proof(proof: &Proof, root: Digest) -> Result<Self, ProofError> {
+        let Proven { manifest, files } = proof.check(root)?;
+        Ok(Self::over(PathBuf::from("the proof"), Arc::new(manifest), Access::Proof(files)))
+    }
+
+    fn over(root: PathBuf, manifest: Arc<Manifest>, access: Access) -> Self {
         let places = |layer: &ManifestLayer| layer.shards.iter().map(|_| OnceLock::new()).collect();
         let cache = Arc::new(GroupCache::new(CACHE_BYTES));
         Self { root, access, files: manifest.layers.iter().map(places).collect(), manifest, cache }
@@ -172,10 +210,20 @@ impl Table {
 
     /// Where a key is: its shard, and its number among the keys of that shard. `None` when the table does not hold it.
     pub fn find(&self, layer: u32, rank: u64) -> Result<Option<(u32, u64)>, ShardError> {
-        let Some(found) = self.manifest.layer(layer).filter(|found| rank < found.universe) else { return Ok(None) };
-        // The shards cover the ranks without gaps, so the last that starts at the rank or before covers it.
-        let position = found.shards.partition_point(|shard| shard.first_rank <= rank);
-        let Some(shard) = position.checked_sub(1).map(|i| &found.shards[i]) else { return Ok(None) };
+        let is_part = matches!(self.access, Access::Proof(_));
+        let shard = self.manifest.layer(layer).filter(|found| is_part || rank < found.universe).and_then(|found| {
+            // The shards cover the ranks without gaps, so the last that starts at the rank or before covers it.
+            let position = found.shards.partition_point(|shard| shard.first_rank <= rank);
+            position.checked_sub(1).map(|i| &found.shards[i]).filter(|shard| rank - shard.first_rank < shard.universe)
+        });
+        let shard = match shard {
+            Some(shard) => shard,
+            None if is_part => {
+                let cause = Corruption::Malformed(format!("it does not have rank {rank} of layer {layer}"));
+                return Err(ShardError::new(&self.root, None, cause));
+            }
+            None => return Ok(None),
+        };
         let file = self.shard(layer, shard.shard)?;
         let ordinal = file.find(rank - shard.first_rank)?;
         Ok(ordinal.map(|ordinal| (shard.shard, ordinal)))
@@ -199,8 +247,9 @@ impl Table {
         };
         let position = self.manifest.layer_position(layer).ok_or_else(|| no_such("layer", layer, self.manifest.layers.len()))?;
         let shards = &self.manifest.layers[position].shards;
-        let number = usize::try_from(shard).ok().filter(|&number| number < shards.len());
-        let number = number.ok_or_else(|| no_such("shard", shard, shards.len()))?;
+        // All of them but in a proof, so it is its own number.
+        let number =
+            shards.binary_search_by_key(&shard, |shard| shard.shard).map_err(|_| no_such("shard", shard, shards.len()))?;
         let place = &self.files[position][number];
         if let Some(file) = place.get() {
             return Ok(file.clone());
@@ -214,27 +263,48 @@ impl Table {
     /// Opens a shard by the positions of its layer and its own.
     fn open_shard(&self, layer: usize, number: usize) -> Result<ShardFile, ShardError> {
         let (of, shard) = (&self.manifest.layers[layer], &self.manifest.layers[layer].shards[number]);
-        let trees = match &self.access {
+        let key = (of.layer, shard.shard);
+        let path = self.root.join(&shard.path);
+        let file: Arc<dyn Trusted> = match &self.access {
             Access::Map => return open_published(&self.root, &self.manifest, of.layer, shard),
-            Access::Folder(trees) | Access::Bucket(_, _, trees) => trees,
+            Access::Folder(trees) => Arc::new(self.open_blocks(layer, number, trees.as_ref())?),
+            Access::Bucket(_, _, trees) => Arc::new(self.open_blocks(layer, number, trees.as_ref())?),
+            Access::Recording(table, logs) => {
+                // The same for both threads that may open it at the same time.
+                let log = logs.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+                Arc::new(Recorded { file: table.trusted(of.layer, shard.shard)?, log })
+            }
+            Access::Proof(files) => {
+                let missing = || ShardError::new(&path, None, Corruption::Missing);
+                files.get(&key).cloned().ok_or_else(missing)?
+            }
         };
+        expect(ShardFile::from_trusted(&path, file, Some(&shard.record(of.layer)))?, &self.manifest, shard)
+    }
+
+    fn open_blocks(&self, layer: usize, number: usize, trees: Option<&Trees>) -> Result<Blocks, ShardError> {
+        let shard = &self.manifest.layers[layer].shards[number];
         let origin = |path: &str| match &self.access {
             Access::Bucket(bucket, table, _) => Origin::Object(bucket.clone(), format!("{table}/{path}")),
             _ => Origin::File(self.root.join(path)),
         };
-        let path = self.root.join(&shard.path);
-        let range = trees.as_ref().and_then(|trees| trees.range(layer, number, shard.bytes));
+        let range = trees.and_then(|trees| trees.range(layer, number, shard.bytes));
         // What cannot be read there is made from the file.
         let values = range.and_then(|range| origin(TREES).read(range).ok());
-        let blocks = Blocks::open(origin(&shard.path), shard.bytes, shard.blake3, values, &self.cache)
-            .map_err(|cause| ShardError::new(&path, None, cause))?;
-        let file = ShardFile::from_trusted(&path, Arc::new(blocks), Some(&shard.record(of.layer)))?;
-        expect(file, &self.manifest, shard)
+        Blocks::open(origin(&shard.path), shard.bytes, shard.blake3, values, &self.cache)
+            .map_err(|cause| ShardError::new(&self.root.join(&shard.path), None, cause))
+    }
+
+    /// The bytes of a shard, compared with its hash before they are given out.
+    fn trusted(&self, layer: u32, shard: u32) -> Result<Arc<dyn Trusted>, ShardError> {
+        if let Some(file) = self.shard(layer, shard)?.trusted() {
+            return Ok(file);
+        }
+        // A mapped table believes checksums: for a proof the file is read again.
+        let layer = self.manifest.layer_position(layer).unwrap_or_default();
+        Ok(Arc::new(self.open_blocks(layer, usize::try_from(shard).unwrap_or_default(), None)?))
     }
 }
-
-/// The chaining values of the larger shards of a published table.
-pub(crate) const TREES: &str = "TREES";
 
 /// Opens a published shard, and compares it with everything that the manifest says of it.
 pub(crate) fn open_published(

@@ -9,11 +9,18 @@
 //! `TREES` beside a published table has the chaining values of its larger shards, one after the other in the order of the manifest. Nothing
 //! there is believed: what does not lead to the hash in the manifest is made again from the file.
 
+use crate::blocks::Origin;
 use crate::digest::Digest;
-use crate::manifest::Manifest;
+use crate::error::{Corruption, ShardError};
+use crate::manifest::{Manifest, ManifestShard};
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use rayon::prelude::*;
+use std::io::{self, Write};
 use std::ops::Range;
+use std::path::Path;
 
+/// Name of the file with the chaining values of the larger shards of a published table.
+pub(crate) const TREES: &str = "TREES";
 /// Bytes of a block.
 pub(crate) const BLOCK: u64 = 16 << 10;
 /// Bytes of a chunk of BLAKE3.
@@ -58,19 +65,26 @@ pub(crate) fn left_of(n: u64) -> u64 {
 pub(crate) struct Leaves(Vec<Value>);
 
 impl Leaves {
-    /// Those of a file, read from front to back by `read`, a block at a time.
+    /// Those of a file, read from front to back by `read`.
     pub(crate) fn read<E>(length: u64, mut read: impl FnMut(Range<u64>) -> Result<Vec<u8>, E>) -> Result<Self, E> {
+        let leaves = Self::read_while(length, |range| read(range).map(Some))?;
+        // Nothing stops it.
+        Ok(leaves.unwrap_or(Self(Vec::new())))
+    }
+
+    /// The same; `None` as soon as `read` gives nothing.
+    fn read_while<E>(length: u64, mut read: impl FnMut(Range<u64>) -> Result<Option<Vec<u8>>, E>) -> Result<Option<Self>, E> {
         // A megabyte at a time.
         const RUN: u64 = 64 * BLOCK;
         let mut values = Vec::new();
         for from in (0..length).step_by(usize::try_from(RUN).unwrap_or(usize::MAX)) {
-            let bytes = read(from..(from + RUN).min(length))?;
+            let Some(bytes) = read(from..(from + RUN).min(length))? else { return Ok(None) };
             let starts = (from..).step_by(usize::try_from(BLOCK).unwrap_or(usize::MAX));
             values.extend(
                 starts.zip(bytes.chunks(usize::try_from(BLOCK).unwrap_or(usize::MAX))).map(|(at, block)| subtree(at, block)),
             );
         }
-        Ok(Self(values))
+        Ok(Some(Self(values)))
     }
 
     /// From bytes as `TREES` has them.
@@ -146,6 +160,59 @@ impl Trees {
         let length = values_bytes(bytes);
         (length > 0).then(|| start..start + length)
     }
+}
+
+/// Why `TREES` was not written.
+#[derive(thiserror::Error, Debug)]
+pub enum TreesError {
+    /// A shard is not what the manifest says.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
+    /// It could not be written.
+    #[error("cannot write TREES: {0}")]
+    Write(#[source] io::Error),
+}
+
+/// Writes the content of `TREES` for a table in a folder. Reads the larger shards as a whole, on the threads of the rayon pool it is called in, and
+/// refuses those that are not what the manifest says. `go_on` is told the bytes read of a shard, by many threads; when it answers `false` the
+/// work stops, and the answer is `false`.
+///
+/// # Errors
+/// See [`TreesError`].
+pub fn write_trees(
+    root: &Path,
+    manifest: &Manifest,
+    out: &mut dyn Write,
+    go_on: &(dyn Fn(u64) -> bool + Sync),
+) -> Result<bool, TreesError> {
+    // So many are in memory at a time: a five hundredth of their bytes.
+    const AT_A_TIME: usize = 64;
+    let shards: Vec<&ManifestShard> =
+        manifest.layers.iter().flat_map(|layer| &layer.shards).filter(|shard| values_bytes(shard.bytes) > 0).collect();
+    for shards in shards.chunks(AT_A_TIME) {
+        let leaves = |shard: &&ManifestShard| {
+            let path = root.join(&shard.path);
+            let origin = Origin::File(path.clone());
+            let read = |range: Range<u64>| match go_on(range.end - range.start) {
+                true => origin.read(range).map(Some),
+                false => Ok(None),
+            };
+            let fail = |cause| ShardError::new(&path, None, cause);
+            let leaves = Leaves::read_while(shard.bytes, read).map_err(fail)?;
+            match leaves.as_ref().map(Leaves::root) {
+                Some(root) if root != Some(shard.blake3) => {
+                    Err(fail(Corruption::Hash { found: root.unwrap_or_default(), expected: shard.blake3 }))
+                }
+                _ => Ok(leaves),
+            }
+        };
+        let leaves: Vec<Option<Leaves>> = shards.par_iter().map(leaves).collect::<Result<_, ShardError>>()?;
+        for leaves in leaves {
+            let Some(leaves) = leaves else { return Ok(false) };
+            out.write_all(&leaves.to_bytes()).map_err(TreesError::Write)?;
+        }
+    }
+    Ok(true)
 }
 
 /// Bytes that a shard takes in `TREES`.
