@@ -14,11 +14,12 @@ use crate::place::Place;
 use crate::proof::{Log, Opened, Proof, ProofError, Proven, Recorded};
 use crate::shard::{Bounded, ShardFile};
 use crate::tree::{TREES, Trees};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A directory that cannot be opened as a table.
 #[derive(thiserror::Error, Debug)]
@@ -101,9 +102,17 @@ pub struct Table {
     manifest: Arc<Manifest>,
     /// The files that were needed so far, one place for each shard of each layer.
     files: Vec<Vec<OnceLock<Arc<ShardFile>>>>,
-    /// Decompressed groups of all of them.
+    /// Blocks and decompressed groups of all of them.
     cache: Arc<GroupCache>,
+    /// Held while a shard is opened, each by some of the shards: to read all of one is for one thread.
+    opening: [Mutex<()>; OPENING],
+    /// Shards, by their positions, that were read as a whole and found to have another hash, and when.
+    refused: Mutex<HashMap<(usize, usize), (Instant, Digest)>>,
 }
+
+const OPENING: usize = 64;
+/// A shard that has another hash is not read again for so long.
+const REFUSAL: Duration = Duration::from_secs(20);
 
 /// Bytes of blocks and decompressed groups that a table keeps, unless told otherwise.
 const CACHE_BYTES: u64 = 256 << 20;
@@ -185,7 +194,8 @@ impl Table {
     fn over(root: PathBuf, manifest: Arc<Manifest>, access: Access) -> Self {
         let places = |layer: &ManifestLayer| layer.shards.iter().map(|_| OnceLock::new()).collect();
         let cache = Arc::new(GroupCache::new(CACHE_BYTES));
-        Self { root, access, files: manifest.layers.iter().map(places).collect(), manifest, cache }
+        let files = manifest.layers.iter().map(places).collect();
+        Self { root, access, files, manifest, cache, opening: [const { Mutex::new(()) }; OPENING], refused: Mutex::default() }
     }
 
     /// The directory, or what people call the place.
@@ -254,7 +264,10 @@ impl Table {
         if let Some(file) = place.get() {
             return Ok(file.clone());
         }
-        // Two threads may open it at the same time; one of the maps is kept.
+        let _opening = self.opening[(position + number) % OPENING].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = place.get() {
+            return Ok(file.clone());
+        }
         let file = self.open_shard(position, number)?;
         let file = Arc::new(file.with_cache(&self.cache));
         Ok(place.get_or_init(|| file).clone())
@@ -284,6 +297,13 @@ impl Table {
 
     fn open_blocks(&self, layer: usize, number: usize, trees: Option<&Trees>) -> Result<Blocks, ShardError> {
         let shard = &self.manifest.layers[layer].shards[number];
+        let fail = |cause| ShardError::new(&self.root.join(&shard.path), None, cause);
+        let refused = || self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&(at, found)) = refused().get(&(layer, number))
+            && at.elapsed() < REFUSAL
+        {
+            return Err(fail(Corruption::Hash { found, expected: shard.blake3 }));
+        }
         let origin = |path: &str| match &self.access {
             Access::Bucket(bucket, table, _) => Origin::Object(bucket.clone(), format!("{table}/{path}")),
             _ => Origin::File(self.root.join(path)),
@@ -291,8 +311,12 @@ impl Table {
         let range = trees.and_then(|trees| trees.range(layer, number, shard.bytes));
         // What cannot be read there is made from the file.
         let values = range.and_then(|range| origin(TREES).read(range).ok());
-        Blocks::open(origin(&shard.path), shard.bytes, shard.blake3, values, &self.cache)
-            .map_err(|cause| ShardError::new(&self.root.join(&shard.path), None, cause))
+        Blocks::open(origin(&shard.path), shard.bytes, shard.blake3, values, &self.cache).map_err(|cause| {
+            if let Corruption::Hash { found, .. } = cause {
+                refused().insert((layer, number), (Instant::now(), found));
+            }
+            fail(cause)
+        })
     }
 
     /// The bytes of a shard, compared with its hash before they are given out.
